@@ -56,7 +56,7 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
         missing = counted(report.missing_rows, "label")
         lines[-1] += f"; {faulty}{missing} missing, {report.absent:,} without an answer"
         first = "once misplaced files are away, " if kept else ""
-        again = f": {first}mcvrp label with the same settings makes what is missing"
+        again = f": {first}mcvrp label {report.settings} with its preset makes what is missing"
         lines[-1] += again if report.missing or bad else ""
     return "\n".join(lines)
 

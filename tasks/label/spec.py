@@ -303,6 +303,16 @@ class SpecDocument:
         )
 
 
+def growth(before: SpecDocument, after: SpecDocument) -> str:
+    """Return what ``after`` adds to the extent of ``before``, "" if nothing: it stays so for later runs."""
+    (first, last, count), (smallest, largest, most) = (
+        [d.fields.get(k, 0) for k in _EXTENT] for d in (before, after)
+    )
+    rows = f"{count:,} → {most:,} labels of each size" if count != most else ""
+    sizes = f"sizes {first}–{last} → {smallest}–{largest}" if (first, last) != (smallest, largest) else ""
+    return ", ".join(filter(None, (rows, sizes))) if before.fields else ""
+
+
 def of_trial(store: Store, dataset: str) -> bool:
     """Return whether ``dataset`` is the training data of a night or round, which has no spec."""
     return bool(layout.TRIAL_NAME.fullmatch(dataset)) and not store.exists(layout.label_spec(dataset))

@@ -51,6 +51,7 @@ class VerificationReport:
     absent: int = 0  # rows in good files without a label
     deleted: bool = False  # the bad files were removed
     manifest: bool = True  # there is one, with whose checksums files were compared
+    settings: str = ""  # of the preset for the whole dataset, as options of `mcvrp label`
 
     @property
     def good(self) -> bool:
@@ -123,7 +124,14 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         absent=sum(len(footer.absent) for footer in footers),
         deleted=delete and any(not fault.misnamed for fault in faults),
         manifest=context.manifest is not None,
+        settings=_settings(source.spec),
     )
+
+
+def _settings(spec: LabelSpec) -> str:
+    count = "held_out" if spec.split == "valid" and spec.dataset.endswith("-held-out") else "count"
+    values = {"smallest": spec.smallest, "largest": spec.largest, count: spec.count}
+    return " ".join(f"--set label.{name}={value}" for name, value in values.items())
 
 
 def _missing(spec: LabelSpec, files: dict[int, list[RowFile]]) -> Iterator[tuple[int, int, int]]:
@@ -153,7 +161,7 @@ def _verified(
             if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0
-            bad += isinstance(result, str)
+            bad += isinstance(result, str) and not isinstance(result, Misplaced)
             faulty = f", {counted(bad, 'bad file')}" if bad else ""
             progress.advance(note=f"{counted(rows, 'label')} verified{faulty}")
             yield path, result

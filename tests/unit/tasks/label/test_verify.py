@@ -11,6 +11,7 @@ import pytest
 from mcvrp.storage.store.errors import StoreError, refusal
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify
+from mcvrp.tasks.support.progress import ProgressReport, listening
 from tests.support.datasets import label_path, label_spec, make_dataset
 
 
@@ -39,6 +40,31 @@ def test_a_whole_file_of_another_name_is_kept_and_the_others_are_verified(store:
         assert f"rename it to {label_path(0)}" in fault.what
         assert (report.files, report.missing, store.exists(foreign)) == (4, (), True)
         assert not report.deleted
+
+
+def test_progress_counts_the_bad_files_that_the_report_does(store: Store) -> None:
+    make_dataset(store, label_spec())
+    misplaced = label_path(0).replace("rows-00000000-00000006", "rows-00000010-00000016")
+    store.put(misplaced, store.get(label_path(0)))
+    store.put(label_path(1), b"rotten")
+    reports: list[ProgressReport] = []
+    with listening(reports.append):
+        report = verify.verify_dataset(store, "d")
+    assert [fault.misnamed for fault in report.faults] == [False, True]
+    assert "1 bad file" in reports[-1].note
+
+
+@pytest.mark.parametrize("dataset", ["d", "d-held-out"])
+def test_settings_of_the_whole_dataset_make_what_is_missing(store: Store, dataset: str) -> None:
+    """Also after a run with other sizes and a larger count, which the preset does not have."""
+    preset = {"dataset": "d", "count": 3, "held_out": 2}
+    for changes in ({}, {"smallest": 22, "largest": 22, "held_out": 7, "count": 7}):
+        for spec in label_spec(**{**preset, **changes}).datasets:
+            make_dataset(store, spec)
+    settings = verify.verify_dataset(store, dataset).settings.replace("--set label.", "").split()
+    given = {name: int(value) for name, value in (text.split("=") for text in settings)}
+    parts = {part.dataset: part for part in label_spec(**{**preset, **given}).datasets}
+    assert (parts[dataset].sizes, parts[dataset].count) == (range(20, 23), 7)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
