@@ -23,7 +23,7 @@ from mcvrp.storage.store.errors import NoSuchFile, StoreError
 from mcvrp.storage.store.store import Store
 
 UNKNOWN = -1  # node of an unknown id
-_AGAIN = "delete its folder, and create it again (mcvrp city create, import or extend)"
+_AGAIN = "delete its folder, and create it again (mcvrp city create, import or extend): labels stay valid"
 # Fields of the card that are attributes of the city.
 _OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
 _ROWS = 64  # of a matrix, decoded at once

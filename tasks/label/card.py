@@ -33,7 +33,7 @@ COLUMNS = {  # of a label file
     "version": "program and version of the solver",
     "seed": "random seed of the solver",
     "budget": "budget of the solver",
-    "runtime": "runtime of the solver in seconds",
+    "runtime": "wall-clock time of the solver in seconds, longer on busy cores",
     "cpu": "processor on which the solver ran",
 }
 _READING = """
