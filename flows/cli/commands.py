@@ -107,7 +107,7 @@ class Day:
     fleet: Annotated[Number, opt("K", "maximum number of vehicles (default: unlimited)")] = None
     longest_route: Annotated[Text, opt("LENGTH", "maximum cost of a route, such as 45km")] = None
     shift: Annotated[Text, opt("DURATION", "maximum duration of a route with its stops, such as 8h")] = None
-    service: Annotated[Text, opt("DURATION", "service time of an order such as 3min")] = None
+    service: Annotated[Text, opt("DURATION", "service time of a stop such as 3min")] = None
     start_time: Annotated[Text, opt("HH:MM", "departure, for arrival times of costs in seconds")] = None
     drop: Annotated[bool, flag("--drop", "leave out customers for whom there is no room")] = False
     keep: Annotated[Text, opt("ROUTES", "decided routes, beside which the rest is planned")] = None

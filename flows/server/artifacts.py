@@ -128,7 +128,11 @@ def progress_key(subject: str, label: str) -> str:
 def links(store: Store, paths: Mapping[str, str]) -> str:
     """Return a Markdown list of ``paths`` in ``store`` as text: Prefect's page removes links to files."""
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
-    how = "`aws s3 cp ADDRESS .` copies a file." if "://" in store.uri else "Open a path in the address bar."
+    how = (
+        "`aws s3 cp ADDRESS .` copies a file."
+        if "://" in store.uri
+        else "Paths are on the server: open one in a browser there, or copy it."
+    )
     return "\n".join(
         ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]
     )

@@ -166,6 +166,8 @@ def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDe
         parameters = parameters | {"model": None}  # runs use the city's, once it has one
     if scheduled and parameters != before:
         logger.warning("%s is scheduled: its runs now have the settings of this preset", name)
+    if scheduled and name == "nightly" and parameters["city"] not in city_names(store):
+        logger.warning("nightly is scheduled for city %r, which the store lacks", parameters["city"])
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )

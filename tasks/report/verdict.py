@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, StrMethodFormatter, SymmetricalLogLocator
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter, SymmetricalLogLocator
 
 from mcvrp.model.problem import gap
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
@@ -229,6 +229,7 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
         axis.errorbar(seconds, gaps, fmt=".", color=GREY, label="others, in the table")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())  # within two decades it would write over the others
     axis.set_xlabel("Time of one core or GPU per instance (s)")
     axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 3)))
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g} %"))

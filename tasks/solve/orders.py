@@ -193,7 +193,7 @@ def rows_of(
     column = table.column(_DATE)
     cells = table.text(column) if column else np.array([])
     if date and not any(cells):
-        note = f"{table.name} has no dates: all of its rows are taken as those of {date}"
+        note = f"{table.name} has no column date: all of its rows are taken as those of {date}"
         return replace(table, notes=(*table.notes, note))
     if date is None and len(set(cells)) <= 1:
         return table

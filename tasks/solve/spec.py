@@ -129,8 +129,8 @@ class LimitsSpec(StrictSpec):
     service: _Service = Field(
         None,
         exclude_if=unset,
-        description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
-        "requires a shift or a start time",
+        description="Service time of a stop, in seconds or such as 3min, or of orders without one in their "
+        "column `service`; requires a shift or a start time",
     )
     drop: bool = Field(
         False,

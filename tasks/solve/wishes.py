@@ -22,7 +22,7 @@ SERVICE, PRIORITY = ("service", "service_time", "service_duration"), "priority"
 class Wishes:
     """Service times and priorities of customers, by their nodes."""
 
-    service: Mapping[int, float] = field(default_factory=dict)  # seconds of all of a customer's orders
+    service: Mapping[int, float] = field(default_factory=dict)  # seconds at a customer, of all of its orders
     priority: Mapping[int, float] | None = None  # the highest of a customer's orders; None without a column
     columns: tuple[str, ...] = ()  # that are not carried into the routes as they are
     service_text: str = field(default="", compare=False)  # service times of the orders in words, if any
@@ -41,11 +41,12 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
             columns, title = [column], table.titles[column]
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
         for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
-            service[node] = service.get(node, 0.0) + number
+            service[node] = service.get(node, 0.0) + number if column else number  # once per stop
             if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
                 faults.at(row, f"{title} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
         valid = [number for number in seconds if 0 <= number <= MOST_SECONDS] or [0.0]  # NaN is not
-        text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))])) + " per order"
+        text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))]))
+        text += " per order" if column else " per stop"
         if column:
             text += f"; numbers in the column {title} are {column_unit(column)[2]}"
     if spec.drop and (column := table.column(PRIORITY)):

@@ -199,7 +199,7 @@ class TrainSpec(StrictSpec):
             decoder |= phase.trains == "both"
             if phase.first < self.smallest:
                 raise ValueError(
-                    f"phase {phase.name} starts at size {phase.first}, smallest is {self.smallest}"
+                    f"phase {phase.name} starts at size {phase.first}, train.smallest is {self.smallest}"
                 )
         return self
 

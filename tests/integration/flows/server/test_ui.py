@@ -135,7 +135,9 @@ def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert ui.stop(signal.SIGTERM) == 0
         assert ui.errors.read_text().splitlines()[2:] == []  # after its server and page: no warning
     with mcvrp_ui(place, "--set", "nightly.instances=5") as ui:
-        assert "nightly is scheduled: its runs now have" in ui.errors.read_text()
+        said = ui.errors.read_text()
+        assert "nightly is scheduled: its runs now have" in said
+        assert "nightly is scheduled for city 'smoke', which the store lacks" in said
         (night,) = ui.deployment("nightly")["schedules"]
         assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", True)
         (kept,) = ui.deployment("city")["schedules"]

@@ -81,7 +81,7 @@ def test_orders_of_several_days_need_a_date(store: Store) -> None:
     for undated in (SOUND, "date,customer,demand\n,C1,3\n,C2,4\n"):
         result = of_date(store, undated, TUESDAY)
         assert result.instance.n == 2
-        assert "days has no dates: all of its rows are taken as those of 2026-12-01" in result.notes
+        assert "days has no column date: all of its rows are taken as those of 2026-12-01" in result.notes
         assert of_date(store, undated, None).notes == ()
     with pytest.raises(McvrpError, match="row 5: customer is missing"):  # as the file counts
         of_date(store, TWO_DAYS.replace("C4,2", ",2"), TUESDAY)

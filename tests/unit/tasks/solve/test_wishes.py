@@ -12,9 +12,10 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.spec import AddressFile
+from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solve.wishes import Wishes
+from mcvrp.tasks.solve.wishes import Wishes, read_wishes
 
 CITY = City.uniform(12, seed=1)
 NAMES = Addresses.numbered(12)
@@ -46,8 +47,16 @@ def test_a_number_is_in_the_unit_that_its_column_declares(
     wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
     assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
     assert wishes.service_text.endswith(f" per order; numbers in the column {header} are {text}")
-    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
+    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per stop"
     assert day(store, "service", 9, start_time="8:00").wishes.service == {1: 9.0}
+
+
+def test_lines_of_one_order_are_one_stop(store: Store) -> None:
+    """Without a column of service times a customer's is counted once, however many articles it orders."""
+    rows = [{"customer": name, "demand": 1} for name in "1112"]
+    table = read_orders(list(map(Order.model_validate, rows)), store)
+    spec = SolveSpec(shift=600, service=9)
+    assert read_wishes(table, [1, 1, 1, 2], spec, Faults("orders")).service == {1: 9.0, 2: 9.0}
 
 
 def test_the_columns_may_have_names_of_the_city(store: Store) -> None:

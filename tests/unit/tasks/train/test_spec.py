@@ -81,7 +81,11 @@ def test_a_policy_phase_repeats_labels_that_do_not_fill_a_batch(counts: tuple[in
     [
         ("phases", (), "at least 1 item"),
         ("phases", 2 * (PhaseSpec(name="I", first=20, last=20, lr=1),), "must be unique"),
-        ("phases", (PhaseSpec(name="I", first=19, last=20, lr=1),), "starts at size 19, smallest is 20"),
+        (
+            "phases",
+            (PhaseSpec(name="I", first=19, last=20, lr=1),),
+            "starts at size 19, train.smallest is 20",
+        ),
         ("batch", 0, "greater than or equal to 1"),
         ("zero", 3, "0, 1 or 2"),
         ("zero", 1, "muon needs whole matrices, which zero = 1 partitions"),
