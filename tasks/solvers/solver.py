@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,8 +85,11 @@ class Solver(Protocol):
 
 def settings_of(solver: Solver, time_limit: float | None) -> str:
     """Return the configuration of ``solver`` with its time limit in seconds, which a plugin may leave out."""
-    limit = "" if time_limit is None else f"{time_limit:g} s"
-    return solver.configuration if limit in solver.configuration else f"{solver.configuration}, {limit}"
+    if time_limit is None:
+        return solver.configuration
+    limit = f"{time_limit:g} s"  # 5 s is not in "restarts after 15 s"
+    named = re.search(rf"(?<![0-9.]){re.escape(limit)}\b", solver.configuration)
+    return solver.configuration if named else f"{solver.configuration}, {limit}"
 
 
 @dataclass(frozen=True)

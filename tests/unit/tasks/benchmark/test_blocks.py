@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import is_installed
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
-from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
+from mcvrp.tasks.solvers.solver import Answer, Solver, best_of, settings_of
 
 METHODS = tuple(all_methods())
 CITY = City.uniform(30, seed=5)
@@ -136,6 +137,20 @@ def test_a_plugin_with_a_time_limit_has_rows_at_equal_time(
         folders |= {part.block for part in stored_parts(store, SPEC.run)}
     assert footnotes == ["any, 5 s", "any, 0.5 s", "any, 2 s"]
     assert len(folders) == 3
+
+
+@pytest.mark.parametrize(
+    ("configuration", "limit", "text"),
+    [
+        ("restarts after 15 s", 15, "restarts after 15 s"),
+        ("restarts after 15 s", 5, "restarts after 15 s, 5 s"),
+        ("0.5 s, cooled", 5, "0.5 s, cooled, 5 s"),
+        ("any", None, "any"),
+    ],
+)
+def test_a_limit_is_named_once(configuration: str, limit: float | None, text: str) -> None:
+    """Another time in the text of a plugin is not the limit: answers within both would be the same."""
+    assert settings_of(Mock(configuration=configuration), limit) == text
 
 
 def test_runs_are_timed_at_each_number(store: Store) -> None:
