@@ -163,8 +163,9 @@ def night_figures(night: NightSummary) -> Figures:
     figures = {
         "city": night.city,
         "route files": files if taken.files or taken.known or taken.refused else f"none in {taken.folder}",
-        "new days": str(len(taken.days)),
     }
+    if taken.days or not record:  # otherwise the interrupted attempt took them
+        figures["new days"] = str(len(taken.days))
     if taken.refused:
         figures["refused files"] = str(len(taken.refused))  # `night_lacks` names them, with reasons
     if measured:

@@ -56,6 +56,10 @@ class Label:
     cpu: str  # name of the processor that the solver ran on
 
 
+class OtherSchema(McvrpError):
+    """A label file is of another version of mcvrp; the message names both."""
+
+
 @dataclass(frozen=True)
 class Footer:
     """Footer of a label file: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
@@ -95,7 +99,7 @@ class Footer:
     def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
         """Return the footer in ``metadata`` of the file at ``where``, None if it is corrupt.
 
-        KeyError if the file is not a label file, McvrpError if it has another schema version.
+        KeyError if the file is not a label file, OtherSchema if it has another version.
         """
         stored = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
         names = {f.name.encode() for f in fields(cls)}
@@ -104,7 +108,7 @@ class Footer:
         if stored.pop(_CHECK, None) != _checksum(stored):
             return None
         if (version := int(stored[b"schema_version"])) != SCHEMA_VERSION:
-            raise McvrpError(
+            raise OtherSchema(
                 f"{where} has labels of schema version {version}, this version of mcvrp reads "
                 f"{SCHEMA_VERSION}: update mcvrp"
             )

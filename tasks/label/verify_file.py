@@ -19,27 +19,29 @@ from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.dataset import other_name
 from mcvrp.storage.labels.label_files import hint, parse_footer, parse_table
 from mcvrp.storage.labels.manifest import listed_sha256
-from mcvrp.storage.labels.schema import Footer
+from mcvrp.storage.labels.schema import Footer, OtherSchema
 from mcvrp.tasks.label.spec import Source
 
 _MOST_CHARACTERS = 160  # of a message of a library
 
 
 class Misplaced(str):
-    """What is wrong with a whole file that belongs elsewhere: its labels are good, so it is not removed."""
+    """What is wrong with a whole file of another dataset or version: its labels are good, so it is kept."""
 
 
 def verify_file(
     data: bytes, path: str, source: Source, manifest: Mapping[str, Any] | None = None
 ) -> Footer | str:
     """Return the footer of the label file with bytes ``data``, or what is wrong: a sentence without subject,
-    `Misplaced` if the file is whole and belongs elsewhere.
+    `Misplaced` if the file is whole.
 
     ``path`` is its path in the store, which determines its rows, and the ``manifest`` may have its checksum.
     """
     try:
         footer, table = parse_footer(data, "it"), parse_table(data, "it")
         fault = _misplaced(path, footer, source) or _fault(footer, table, source)
+    except OtherSchema as error:
+        return Misplaced(str(error).removeprefix("it "))
     except McvrpError as error:
         return str(error).removeprefix("it ").removesuffix(f": {hint('it')}")[:_MOST_CHARACTERS]
     except Exception as error:  # corrupt bytes raise errors of any kind

@@ -24,7 +24,7 @@ from mcvrp.storage.labels.label_files import parse_footer
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import Source
-from mcvrp.tasks.label.verify_file import verify_file
+from mcvrp.tasks.label.verify_file import Misplaced, verify_file
 from tests.support.datasets import (
     CITY,
     dearer,
@@ -129,6 +129,11 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
 def test_a_footer_that_lies_is_named(file: File, changes: dict[str, Any], what: str) -> None:
     data, source = file
     assert what in fault(with_footer(data, **changes), source)
+
+
+def test_a_whole_file_of_another_version_is_never_removed(file: File) -> None:
+    data, source = file
+    assert isinstance(verify_file(with_footer(data, schema_version=3), PATH, source), Misplaced)
 
 
 def test_rows_beyond_the_spec_are_named(file: File) -> None:
