@@ -99,7 +99,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     kept = planned.decided
-    if rest and spec.drop:
+    if rest and spec.drop and rest.limits.given:
         priority, seconds = planned.day.wishes.priority, _DROP_SHARE * spec.time_limit
         served = most_served(rest, priority, seed=spec.seed, seconds=seconds)
         if not served.solution.routes and not kept.routes:

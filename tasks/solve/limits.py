@@ -62,11 +62,6 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
             f"{option} counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
             f"it with --by time (--roads) or a matrix in seconds (--unit s), or {other}"
         )
-    if spec.drop and not spec.limits.given:
-        raise McvrpError(
-            "--drop leaves customers out for whom --fleet, --longest-route or --shift has no room: give one "
-            "of these, or omit it"
-        )
     supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
     if spec.limits.given and spec.by not in (AUTO, *supporting):
         raise McvrpError(

@@ -92,7 +92,7 @@ def route_map(solved: Solved) -> bytes:
 
 def _without_stop(solved: Solved) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the customers without orders, and those who are left out."""
-    ordered, every = solved.planned.day.instance.ids, np.arange(1, solved.planned.city.customers + 1)
+    ordered, every = list(solved.planned.day.demands), np.arange(1, solved.planned.city.customers + 1)
     return np.setdiff1d(every, ordered), np.setdiff1d(ordered, solved.instance.ids)
 
 

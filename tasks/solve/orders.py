@@ -23,6 +23,7 @@ from mcvrp.tasks.support.text import listed
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
+SPLIT = "split the order, a part with another id (mcvrp city extend)"  # equal ids are merged
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 _DATE = "date"
 _LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
@@ -50,13 +51,20 @@ class Day:
     """Orders of a day as an instance."""
 
     source: str  # name of the file, or "orders"
-    instance: Instance  # one order per customer
+    instance: Instance  # one order per customer, without the `oversized`
     orders: int  # number of orders before merging
     merged: tuple[str, ...] = ()  # a note on each customer with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of `Tabular`
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
     wishes: Wishes = field(default_factory=Wishes)
+    oversized: Mapping[int, int] = field(default_factory=dict)  # demands above the capacity, by node
+
+    @property
+    def demands(self) -> dict[int, int]:
+        """Demand of each customer by node, ascending, of the `oversized`, too."""
+        fitting = zip(self.instance.ids.tolist(), self.instance.demands.tolist(), strict=True)
+        return dict(sorted([*fitting, *self.oversized.items()]))
 
 
 def read_orders(
@@ -150,17 +158,22 @@ def checked_day(
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
+    oversized = {node: total[node] for node in nodes if spec.drop and total[node] > limit}
+    if len(oversized) == len(nodes):
+        oversized = {}  # nobody is left to route: faults
     for node in nodes:
         row = table.rows[at.index(node)]
         orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
         subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
-        if total[node] > limit:
-            faults.at(row, f"{subject}, more than the capacity of a vehicle, {limit:,}")
-        elif total[node] > MOST:
+        if total[node] > limit and node not in oversized:
+            mend = f"{SPLIT}{'' if spec.drop else ', or leave it out (--drop)'}"
+            faults.at(row, f"{subject}, more than the capacity of a vehicle, {limit:,}: {mend}")
+        elif total[node] > MOST and node not in oversized:
             faults.at(row, f"{subject}, more than {MOST:,}: use a larger unit")
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
-    instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
+    fitting = [node for node in nodes if node not in oversized]
+    instance = Instance(city.city_id, np.array(fitting), np.array([total[node] for node in fitting]), limit)
     merged = tuple(
         f"{len(demands[k])} orders of customer {names[k]!r} merged into one of {total[k]:,}"
         for k in nodes
@@ -176,7 +189,7 @@ def checked_day(
     if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
         dialect = replace(dialect, separator=";", decimal=",")
     further = _further(table.carried(others, dialect.decimal), at)
-    return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes)
+    return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes, oversized)
 
 
 def rows_of(

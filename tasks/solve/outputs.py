@@ -378,11 +378,11 @@ def solve_figures(
     """
     planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
     unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
-    ordered = planned.day.instance
+    ordered = planned.day.demands
     figures = {
         "city": planned.city_name,
-        "orders": f"{counted(planned.day.orders, 'order')} of {counted(ordered.n, 'customer')}, "
-        f"total demand {int(ordered.demands.sum()):,}",
+        "orders": f"{counted(planned.day.orders, 'order')} of {counted(len(ordered), 'customer')}, "
+        f"total demand {sum(ordered.values()):,}",
         "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
         f"{100 * demand / (routes * instance.capacity):.1f} %",
         "cost": f"{local(length_text(price, unit))}, {measure(planned.city)}".removesuffix(", cost"),

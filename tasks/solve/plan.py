@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+import numpy as np
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.model.problem import City, Solution
 from mcvrp.storage.cities import Addresses, RoadFacts, stored_city
 from mcvrp.storage.models.models import ModelCard, chosen_model, versions
 from mcvrp.storage.store.store import Store
@@ -139,7 +140,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         if rest is None:
             raise McvrpError(f"--start {request.start}: the routes of all customers are decided: omit it")
         start = read_start(store, request.start, problem, named, rest.instance, name)
-    digest = _digest(day.instance)
+    digest = _digest(day)
     return Planned(
         request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without, roads
     )
@@ -174,9 +175,11 @@ def _card(
     return card, without
 
 
-def _digest(instance: Instance) -> str:
+def _digest(day: Day) -> str:
+    instance, large = day.instance, np.array(list(day.oversized.items()), "<u8")
     content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
     content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+    content.update(large.tobytes())
     return content.hexdigest()[:8]
 
 

@@ -135,8 +135,8 @@ class LimitsSpec(StrictSpec):
     drop: bool = Field(
         False,
         exclude_if=unset,
-        description="Leave out customers for whom there is no room within the limits, those of the lowest "
-        "`priority` first",
+        description="Leave out customers for whom there is no room in a vehicle or within the limits, those of "
+        "the lowest `priority` first",
     )
 
 

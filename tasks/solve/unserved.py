@@ -12,7 +12,7 @@ from mcvrp.model.problem import Solution
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
-from mcvrp.tasks.solve.orders import Day
+from mcvrp.tasks.solve.orders import SPLIT, Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
@@ -149,12 +149,15 @@ def _filled(
 
 
 def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -> list[Unserved]:
-    """Return the rows of unserved.csv: the customers who are ``left_out``, with the reason."""
-    priority = day.wishes.priority
-    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True))
+    """Return the rows of unserved.csv: who is ``left_out`` or has too large an order, with the reason."""
+    priority, demand, most = day.wishes.priority, day.demands, day.instance.capacity
+    large = {
+        node: f"{each:,} is more than a vehicle holds ({most:,}): {SPLIT}"
+        for node, each in day.oversized.items()
+    }
     return [
-        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, left_out[node])
-        for node in sorted(left_out)
+        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, reason)
+        for node, reason in sorted({**left_out, **large}.items())
     ]
 
 

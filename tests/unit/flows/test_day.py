@@ -148,7 +148,6 @@ def test_files_of_the_store_are_in_that_of_the_environment(
         ({"1": 1}, {"columns": {"customer": "a", "id": "b"}}, "customer and id are the same field"),
         ({"1": 1}, {"sheet": "Monday"}, "--sheet is for orders in a workbook"),
         ({"1": 1}, {"unrounded": True}, "--unrounded is for the lengths of a .vrp"),
-        ({"1": 1}, {"drop": True}, "--drop leaves customers out for whom --fleet, "),
         ({"1": 1}, {"model": "small", "by": "hgs"}, "--model small is for .*, not for --by hgs"),
         ({"1": 1}, {"model": "small", "samples": 0}, "--model small is for .*, not for --samples 0"),
         ({"1": 1}, {"version": 3}, "--version 3 is of a model, and none searches"),

@@ -184,6 +184,26 @@ def test_those_left_out_can_be_called(store: Store, tmp_path: Path) -> None:
     assert name not in map_page(solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
 
 
+def test_an_order_larger_than_a_vehicle_is_left_out(store: Store, tmp_path: Path) -> None:
+    """With its reason and priority, with other limits or none; without --drop its row is refused."""
+    orders, large = monday(tmp_path, "1,6,\n2,15,9\n2,12,\n3,4,\n"), "27 is more than a vehicle holds (20): "
+    with pytest.raises(McvrpError, match=r"row 3: .* demand of 27 .*: split .*\(--drop\)"):
+        day_plan(store, orders, 20, samples=0)
+    for limits in ({}, {"fleet": 2}):
+        result = solved_day(store, orders, 20, drop=True, time_limit=1.0, samples=0, **limits)
+        assert {node for route in result.solution.routes for node in route} == {1, 3}
+        assert "total demand 37" in solve_figures(result)["orders"]
+        write_day(Place(Store.open(tmp_path / "out")), result)
+        (row,) = pd.read_csv(tmp_path / "out" / "unserved.csv").to_dict("records")
+        assert (row["customer"], row["demand"]) == (2, 27)
+        assert row["reason"].startswith(large)
+        assert f"left out: {large}" in map_page(result)
+    without = day_plan(store, {1: 6, 3: 4}, 20, drop=True)
+    assert without.digest != day_plan(store, orders, 20, drop=True).digest
+    with pytest.raises(McvrpError, match="more than the capacity of a vehicle, 3"):
+        day_plan(store, orders, 3, drop=True)
+
+
 def test_nobody_is_left_out_without_need(store: Store) -> None:
     result = solved_day(store, {1: 3, 2: 3}, 18, drop=True, fleet=2, time_limit=1.0, samples=0)
     assert result.unserved == ()
