@@ -20,6 +20,7 @@ from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import dates
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
@@ -104,7 +105,10 @@ def _date(value: object) -> datetime.date | None:
     try:
         return None if day is None else datetime.date.fromisoformat(str(day))
     except ValueError:
-        raise ValueError(f"{shown(value)} is not a date like 2026-01-31") from None
+        (found,) = dates(pd.Series([str(day)]))  # as in files
+        if pd.isna(found):
+            raise ValueError(f"{shown(value)} is not a date like 2026-01-31 or 31.01.2026") from None
+        return found.date()
 
 
 class _Day(StrictSpec):

@@ -33,7 +33,7 @@ _EXPECTED = {  # by type of an error, and by pattern
     "too_short": "a list of at least {min_length}",
     "too_long": "a list of at most {max_length}",
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
-    LENGTH_PATTERN: "one with a unit such as 45km, 20.5km or 90min, with a decimal point",
+    LENGTH_PATTERN: "one with a unit such as 45km, 20.5km or 90min",
     BASE.pattern: "a model and version such as lyon@3",
     UNIT_PATTERN: "up to 12 characters without spaces, quotation marks, <, > and &",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -149,6 +149,7 @@ def checked_day(
     unread = {name: column for name, column in unread.items() if name not in SERVICE}
     for words in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
         table.refuse_misspelt(words, unread)
+    _refuse_unnamed_dates(table, date, addresses.dates)
     table = rows_of(table, date, addresses.dates, name)
     faults = Faults(table.name)
     limit = _capacity(table, city, capacity, faults)
@@ -184,7 +185,12 @@ def checked_day(
     used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
     others = table.others([*used, None if timed else day])
     notes = [*table.notes, *notes_on(table, others, wishes, spec, addresses.columns.get("service"))]
-    notes += _days_of_others(table, others)
+    notes += [
+        f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, name it "
+        "(--columns date=NAME) and choose a day (--date)"
+        for title, days in _dated(others).items()
+        if len(days) > 1 and table.column(_DATE) is None
+    ]
     dialect = table.dialect
     if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
         dialect = replace(dialect, separator=";", decimal=",")
@@ -235,15 +241,28 @@ def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[p
     return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
 
 
-def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield which of the ``others``, columns that are not used, have several days, if none is the date."""
-    for title, cells in others.items() if table.column(_DATE) is None else ():
-        days = {re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell}
-        if len(days) > 1 and all(map(_LIKE_DATE.fullmatch, days)):
-            yield (
-                f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
-                "name it (--columns date=NAME) and choose a day (--date)"
-            )
+def _refuse_unnamed_dates(table: Tabular, date: datetime.date | None, order: DateOrder | None) -> None:
+    """Raise McvrpError if no column is that of the ``date``, and others have other dates."""
+    column = table.column(_DATE)
+    if date is None or (column and any(table.text(column))):
+        return
+    dated = {
+        title: days_of(pd.Series(days), order).dt.date for title, days in _dated(table.others([])).items()
+    }
+    if others := [title for title, days in dated.items() if set(days) != {date}]:
+        raise McvrpError(
+            f"{table.name} has no column date for --date {date}, but dates in {listed(others)}: name "
+            f"that of the orders (--columns {shown(f'date={others[0]}')}), or remove columns of other dates"
+        )
+
+
+def _dated(columns: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the different days of those ``columns`` whose cells, unless empty, are all dates, by title."""
+    days = {
+        title: list(dict.fromkeys(re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell))
+        for title, cells in columns.items()
+    }
+    return {title: each for title, each in days.items() if all(map(_LIKE_DATE.fullmatch, each))}
 
 
 def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:

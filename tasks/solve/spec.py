@@ -63,9 +63,18 @@ def column_unit(column: str) -> tuple[str, float, str]:
     return column, 1.0, "seconds"
 
 
+def _pointed(value: object) -> object:
+    """Return text with a decimal point instead of a comma; ValueError if it may separate thousands."""
+    if not isinstance(value, str):
+        return value
+    if re.search(r"(?<!\d)[1-9]\d{0,2},\d{3}(?!\d)", value):
+        raise ValueError(f"{shown(value)} may have a separator of thousands: write it without")
+    return re.sub(r"(?<=\d),(?=\d)", ".", value)
+
+
 def _with_unit(value: object) -> object:
     """Return the seconds of text with a unit: "2" would be two seconds, and was meant as hours."""
-    if not isinstance(value, str):
+    if not isinstance(value := _pointed(value), str):
         return value
     if (seconds := seconds_with_unit(value)) is None:
         raise ValueError(f"{shown(value)} is not a duration with a unit such as 8h, 7.5h or 7h 30min")
@@ -107,9 +116,10 @@ class LimitsSpec(StrictSpec):
     fleet: int | None = Field(
         None, ge=1, le=MOST_CUSTOMERS, exclude_if=unset, description="Maximum number of vehicles"
     )
-    longest_route: (
-        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=LENGTH_PATTERN)] | None
-    ) = Field(
+    longest_route: Annotated[
+        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=LENGTH_PATTERN)] | None,
+        BeforeValidator(_pointed),
+    ] = Field(
         None,
         exclude_if=unset,
         description="Maximum cost of a route such as 45km or 90min; a number if costs have another unit",
@@ -135,8 +145,8 @@ class LimitsSpec(StrictSpec):
     drop: bool = Field(
         False,
         exclude_if=unset,
-        description="Leave out customers for whom there is no room in a vehicle or within the limits, those of "
-        "the lowest `priority` first",
+        description="Leave out customers for whom there is no room in a vehicle or within the limits, "
+        "those of the lowest `priority` first",
     )
 
 

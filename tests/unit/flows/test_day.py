@@ -15,6 +15,7 @@ import pytest
 import mcvrp
 from mcvrp.flows.day import RoutedDay
 from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support.datasets import fill
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_day
@@ -130,6 +131,17 @@ def test_files_of_the_store_are_in_that_of_the_environment(
     monkeypatch.chdir(tmp_path)
     for orders, keep in (("store:orders/m.csv", None), ({"1": 3, "2": 3}, Path("store:orders/routes.csv"))):
         assert len(mcvrp.solve(orders, CITY, keep=keep, **QUICK).costs) >= 1
+
+
+def test_options_are_read_as_cells_are() -> None:
+    """A decimal comma, and a date whose day is first; what may be a thousand is refused."""
+    orders = pd.DataFrame({"date": ["2026-12-03", "2026-12-04"], "customer": [1, 2], "demand": 1})
+    routed = mcvrp.solve(orders, CITY, date="03.12.2026", longest_route="12,5", **QUICK)
+    assert (routed.routes, routed.planned.spec.longest_route) == ([["1"]], 12.5)
+    assert SolveSpec(shift="3,5h", service="1h 2,5min").shift == 12600  # type: ignore[arg-type]
+    for option, text in (("shift", "1,234h"), ("longest_route", "1,234"), ("date", "03/12/2026")):
+        with pytest.raises(McvrpError, match=f"{option}: '{text}'"):
+            mcvrp.solve({"1": 1}, CITY, capacity=9, **{option: text})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

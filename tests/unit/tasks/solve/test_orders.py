@@ -159,6 +159,32 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
     assert not any("all are routed" in note for note in of_date(store, both, None).notes)
 
 
+@pytest.mark.parametrize(
+    ("columns", "cells", "named"),
+    [
+        ("Tag", ("30.11.2026", "01.12.2026"), "Tag"),
+        ("Tag", ("2026-12-01 09:30", ""), "Tag"),
+        ("date,Tag", (",2026-12-02", ",2026-12-02"), "Tag"),
+        ("Tag,Seit", ("30.11.2026,02.03.2020", "01.12.2026,"), "Tag and Seit"),
+        ("Tag", ("30.11.2026", "soon"), None),
+        ("Tag", ("30.11.2026", "30.11.2026"), None),
+        ("Tag", (pd.Timestamp(MONDAY), pd.Timestamp(TUESDAY)), "Tag"),
+    ],
+)
+def test_a_date_is_not_ignored_if_a_column_has_dates(
+    store: Store, columns: str, cells: tuple[Any, Any], named: str | None
+) -> None:
+    """The column is named; it is none if a cell is no date, and does no harm if all are of the day."""
+    data: str | bytes = f"{columns},customer,demand\n{cells[0]},C1,3\n{cells[1]},C2,3\n"
+    if not isinstance(cells[0], str):
+        data = parquet(pd.DataFrame({columns: cells, "customer": ["C1", "C2"], "demand": 3}))
+    if named is None:
+        assert of_date(store, data, MONDAY).instance.n == 2
+        return
+    with pytest.raises(McvrpError, match=f"but dates in {named}: .*--columns 'date=Tag'"):
+        of_date(store, data, MONDAY)
+
+
 def test_orders_become_an_instance(tmp_path: Path) -> None:
     """Nodes ascend, demands of a customer are added, further columns are carried; any number."""
     result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
