@@ -17,6 +17,7 @@ from mcvrp.storage.cities import DateOrder
 # ASCII digits, decimal point, exponent
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _ROUNDED = 1e11  # from here on, Excel shows 1E+11
+_ZEROS = re.compile(r"(?:\.|(\.[0-9]*[1-9]))0+$")  # at the end of a fraction
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 _SIGN = re.compile(r"(?<=\d)[.,](?=\d)")
 _RETURN = re.compile("\r\n?")
@@ -49,12 +50,13 @@ class Number(str):
 
     @classmethod
     def read(cls, text: str, decimal: str) -> str:
-        """Return ``text`` as a number with the sign ``decimal``; as it is if it is not a number's only form.
+        """Return ``text`` as a number with the sign ``decimal``, as it is if it may be none.
 
-        Codes with leading zeros and numbers that Excel would show rounded stay text.
+        Codes with leading zeros and numbers that Excel would show rounded stay text, unlike "70,0".
         """
         plain = text.replace(",", ".")
-        if NUMBER.fullmatch(plain) and repr(cls(plain).value) == plain and abs(float(plain)) < _ROUNDED:
+        shortest = _ZEROS.sub(r"\1", plain)
+        if NUMBER.fullmatch(plain) and repr(cls(plain).value) == shortest and abs(float(plain)) < _ROUNDED:
             return cls(plain.replace(".", decimal))
         return text
 

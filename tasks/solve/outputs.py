@@ -183,7 +183,7 @@ def _unserved_table(solved: Solved) -> pd.DataFrame:
 
 def _texts(solved: Solved, nodes: list[int]) -> pd.DataFrame:
     """Return the further columns of ``nodes``, a row for each."""
-    further, decimal = further_columns(solved, nodes).items(), solved.planned.day.dialect.decimal
+    further, decimal = further_columns(solved).items(), solved.planned.day.dialect.decimal
     texts = {name: [column.get(node, "") for node in nodes] for name, column in further}
     if solved.planned.spec.timed:  # a number, which has the decimal sign of the others
         texts[SERVICE] = [Number.read(text, decimal) for text in texts[SERVICE]]

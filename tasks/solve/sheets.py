@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,12 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import in_unit
-from mcvrp.tasks.support.text import counted, length_text, readable_unit
+from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_text
 
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
 _LARGE = 2  # columns of the addresses in large type: name and street
+_TAB = 31  # characters of the name of a sheet in Excel
 _BOX = "☐"  # to tick
 _A4 = 9  # number of the paper size in a workbook
 _HEADER = 3  # row of the header of a table, below two lines of text
@@ -71,7 +73,10 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     large = sum(name in of_addresses or name.startswith("address_") for name in list(further)[:_LARGE])
     day, local = day_text(planned.date), planned.day.dialect.local
     header = ["Stop", "Customer", *further, *numbers]
-    title = f"{planned.day.source}, city {planned.city_name}"
+    title, services = (
+        f"{planned.day.source}, city {planned.city_name}",
+        set(planned.day.wishes.service.values()),
+    )
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
@@ -94,6 +99,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
             for stop in stops
         ]
         facts += f", {what} {length_text(price, unit)}" + (time and f", {time} with its stops")
+        facts += f" of {time_text(*services)}" if len(services) == 1 else ""
         sheets.append(_Sheet(number, f"{title}: {local(facts)}", header, rows, len(numbers), large, day))
     facts = f"{title}: {counted(len(routes), 'route')}, {what} {local(length_text(solved.cost, unit))}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
@@ -127,7 +133,8 @@ def workbook(solved: Solved) -> bytes:
         bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
         wrapped = book.add_format({"text_wrap": True, "valign": "top"})
         sheets = _sheets(solved)
-        overview, *pages = (_add(book, _tab(k, each), each, bold, wrapped) for k, each in enumerate(sheets))
+        tabs = zip(_tabs(sheets), sheets, strict=True)
+        overview, *pages = (_add(book, tab, sheet, bold, wrapped) for tab, sheet in tabs)
         for row, (page, sheet) in enumerate(zip(pages, sheets[1:], strict=True), start=_HEADER + 1):
             overview.write_url(row, 0, f"internal:'{page.name}'!A1", string=sheet.title)
         table, stops = stop_table(solved).astype(object), book.add_worksheet(STOPS)
@@ -143,11 +150,16 @@ def _typed(cell: Any) -> Any:
     return cell.value if isinstance(cell, Number) else "" if pd.isna(cell) else cell
 
 
-def _tab(k: int, sheet: _Sheet) -> str:
-    """Return the name of the ``k``-th sheet: unlike those of others, in what Excel accepts."""
-    if re.fullmatch(rf"{OVERVIEW}|{ROUTE} [0-9]{{1,9}}( \(kept\))?", sheet.title):
-        return sheet.title
-    return re.sub(r"[^\w ()-]", "-", f"{k} {sheet.title}")[:31]
+def _tabs(sheets: Sequence[_Sheet]) -> list[str]:
+    """Return the name of each sheet, a route's own one: unlike those of others, in what Excel accepts."""
+    tabs, taken = list[str](), {STOPS.casefold(), "history"}
+    for sheet in sheets:
+        name = re.sub(rf"^{ROUTE} (?![0-9]{{1,9}}( \(kept\))?$)", "", sheet.title)
+        name = re.sub(r"[^\w ()-]", "-", name if len(name) <= _TAB else name.removesuffix(" (kept)"))
+        names = (name, *(f"{k} {name}" for k in range(2, len(sheets) + 4)))
+        tabs.append(next(tab[:_TAB] for tab in names if tab[:_TAB].casefold() not in taken))
+        taken.add(tabs[-1].casefold())
+    return tabs
 
 
 def _add(book: Workbook, tab: str, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:

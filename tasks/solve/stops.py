@@ -118,17 +118,17 @@ def measure(city: City) -> str:
     return "travel time" if in_seconds(city) else "distance" if city.unit in METRES else "cost"
 
 
-def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict[int, str]]:
+def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
 
-    Those of ``nodes``, by default of the depot and of all who are served.
+    Those of the depot and of all who have ordered, so that routes.csv and unserved.csv have the same.
 
     If service times count, the first one is `service_seconds`: those of all orders of a customer.
 
     A column with a name of `OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
     """
-    planned, nodes = solved.planned, nodes or (DEPOT, *solved.instance.ids.tolist())
+    planned, nodes = solved.planned, (DEPOT, *solved.planned.day.demands)
     decimal, numeric = planned.day.dialect.decimal, planned.addresses.numeric
     of_orders = {
         title: {node: texts[node] for node in nodes if node in texts}
@@ -163,11 +163,11 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
 def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """Return the first of the further columns, as a sheet or a list has room for and as people read them.
 
-    Those of the addresses are the first, a service time is the last.
+    Those of the addresses are the first, a service time is the last, unless it is that of all stops.
     """
     further = dict(list(further_columns(solved).items())[:_PRINTED])
-    if solved.planned.spec.timed:
-        seconds = further.pop(SERVICE)
+    seconds = further.pop(SERVICE, {})
+    if len(set(seconds.values())) > 1:
         further["Service time"] = {node: time_text(float(text)) for node, text in seconds.items()}
     return further
 

@@ -183,7 +183,7 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
 
 def test_kept_routes_have_their_names_in_all_files(store: Store, tmp_path: Path) -> None:
     """New routes take the numbers that are free; the table that is written keeps the same routes again."""
-    north, odd = "north/" + "x" * 30, "North: $1"
+    north, odd = "north/" + "x" * 30, "North: $1"  # of sheets, in 31 characters that Excel accepts
     (tmp_path / "keep.csv").write_text(HEADER + f"3,1,5\n{north},1,4\n{odd},1,6\n1,1,7\n")
     demands, options = dict.fromkeys(range(1, 21), 3), {"time_limit": 0.5, "samples": 0}
     result = solved_day(store, demands, 9, keep=str(tmp_path / "keep.csv"), **options)
@@ -203,6 +203,8 @@ def test_kept_routes_have_their_names_in_all_files(store: Store, tmp_path: Path)
     titles = [f"Route {name}{' (kept)' if k < 4 else ''}" for k, name in enumerate(result.names)]
     assert [row[0] for row in book.get_sheet_by_name("Overview").to_python()[4:]] == titles
     assert [book.get_sheet_by_name(name).to_python()[0][0] for name in book.sheet_names[1:-1]] == titles
+    tabs = ["Route 3 (kept)", "north-" + "x" * 25, "North- -1 (kept)", "Route 1 (kept)", "Route 2"]
+    assert book.sheet_names[1:6] == tabs
     for name in ("routes.html", "map.html", "README.md"):
         text = (tmp_path / "out" / name).read_text()
         assert "3 (kept)" in text

@@ -357,7 +357,7 @@ def test_numbers_of_a_workbook_have_the_sign_of_the_files(store: Store, tmp_path
     rows = [["customer", "demand", "Empties", "Level", "Code"], ["1", 3, 1.5, "1.5", "007"]]
     rows += [["2", 4, "none", 2.5, 7], ["3", 4, 20, "", ""]]
     (tmp_path / "monday.xlsx").write_bytes(xlsx({"Orders": rows}))
-    prices = tuple(f"{k}.25" for k in range(41))
+    prices = tuple(f"{k}.25" if k != 3 else "3.0" for k in range(41))
     further = {"Price": prices, "Phone": tuple(f"0{k}" for k in range(41))}
     names = Addresses(NAMES.ids, further=further, separator=";", numeric=("Price",))
     save_city(store, "priced", CITY, names)
@@ -370,7 +370,7 @@ def test_numbers_of_a_workbook_have_the_sign_of_the_files(store: Store, tmp_path
     book = calamine.CalamineWorkbook.from_path(tmp_path / "out" / "routes.xlsx")
     stops = {row[2]: row[-5:] for row in book.get_sheet_by_name("Stops").to_python()}
     assert stops["1"] == [1.25, "01", 1.5, "1.5", "007"]
-    assert stops["3"] == [3.25, "03", 20, "", ""]
+    assert stops["3"] == [3, "03", 20, "", ""]
     route = {row[1]: row[2:4] for row in book.get_sheet_by_name("Route 1").to_python()[4:]}
     assert route["2"] == [2.25, "02"]
 

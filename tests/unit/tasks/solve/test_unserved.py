@@ -182,6 +182,13 @@ def test_those_left_out_can_be_called(store: Store, tmp_path: Path) -> None:
     page, name = (tmp_path / "out" / "map.html").read_text(), "customer who is left out"
     assert page.count(f"<title>{k}: demand 6, left out: {row['reason']}</title>") == page.count(name) == 1
     assert name not in map_page(solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
+    (tmp_path / "day.csv").write_text("customer,demand,note,Prio\n1,30,,\n2,6,bell,1\n")
+    options |= {"columns": {"priority": "Prio"}}
+    write_day(
+        Place(Store.open(tmp_path / "out")), solved_day(store, str(tmp_path / "day.csv"), 18, **options)
+    )
+    unserved, routes = (pd.read_csv(tmp_path / "out" / f"{name}.csv") for name in ("unserved", "routes"))
+    assert {"note", "Prio"} <= {*unserved} & {*routes}, "even if empty in one of them"
 
 
 def test_an_order_larger_than_a_vehicle_is_left_out(store: Store, tmp_path: Path) -> None:
@@ -255,7 +262,8 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         }
         for text in (route_table(result), pages(result)):
             assert longest in text
-        assert "Service time: 1 min 40 s" in pages(result)
+        assert "with its stops of 1 min 40 s" in pages(result), "once, as all are equal"
+        assert "Service time" not in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=30.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift and --start-time only")
