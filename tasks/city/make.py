@@ -144,7 +144,9 @@ def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: st
     old, new = stored.city, planned.city
     if old.city_id != new.city_id:
         mixed_up = stored.source == "imported" and planned.addresses is None
-        hint = ", or set city.source = imported to use the existing one" if mixed_up else ""
+        hint = f", or remove it if nothing refers to it (mcvrp city remove {stored.name})"
+        if mixed_up:
+            hint = ", or set city.source = imported to use the existing one"
         if planned.addresses and set(planned.addresses.ids) > set(stored.addresses.ids):
             hint = f", or add the new addresses by mcvrp city extend {stored.name}"
         raise McvrpError(

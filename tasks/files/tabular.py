@@ -35,7 +35,9 @@ _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,|"
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
 OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
-YES, NO = ("1", "yes", "true", "x", "ja", "oui"), ("", "0", "no", "false", "nein", "non")  # marks of rows
+# Marks of rows, among them what Excel writes for TRUE and FALSE.
+YES = ("1", "yes", "true", "x", "ja", "oui", "wahr", "vrai", "verdadero", "verdadeiro", "vero", "waar")
+NO = ("", "0", "no", "false", "nein", "non", "falsch", "faux", "falso", "onwaar")
 _PARQUET = b"PAR1"
 _BINARY = (b"%PDF", b"\x1f\x8b")  # PDF and gzip, which may decode as Windows-1252
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -266,7 +268,9 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
             raise McvrpError(
                 f"{name} is not text (byte {error.start} is not UTF-8): save it as CSV in UTF-8"
             ) from None
-        notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
+        notes = (
+            f"{name} is not UTF-8 and was read as Windows-1252 (Western European); CSV UTF-8 needs no guess",
+        )
     if "\0" in text or data.startswith(_BINARY):
         raise McvrpError(f"{name} is a binary file: save the table as CSV in UTF-8")
     return text, notes

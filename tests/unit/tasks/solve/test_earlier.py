@@ -124,7 +124,7 @@ def read(folder: Path, text: str, **columns: str) -> Kept:
 
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, or none; all routes without the column."""
-    rows = "a,0,0,yes\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
+    rows = "a,0,0,WAHR\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
     assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",), starts=("",))
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
