@@ -15,10 +15,12 @@ import pytest
 import mcvrp
 from mcvrp.flows.day import RoutedDay
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import save_city
 from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support.datasets import fill
 from tests.support.markup import Markup
-from tests.support.solving import CITY, put_day
+from tests.support.solving import CITY, put_day, put_model
 
 pytestmark = pytest.mark.usefixtures("impatient")
 QUICK: dict[str, Any] = {"capacity": 18, "time_limit": 1.0}
@@ -131,6 +133,15 @@ def test_files_of_the_store_are_in_that_of_the_environment(
     monkeypatch.chdir(tmp_path)
     for orders, keep in (("store:orders/m.csv", None), ({"1": 3, "2": 3}, Path("store:orders/routes.csv"))):
         assert len(mcvrp.solve(orders, CITY, keep=keep, **QUICK).costs) >= 1
+
+
+def test_models_are_not_mentioned_in_a_store_without_any(store: mcvrp.Store) -> None:
+    """Nothing is missed there, unlike with models of other cities."""
+    save_city(store, "other", CITY)
+    options: dict[str, Any] = {"store": store, "usual_model": "small", **QUICK}
+    assert mcvrp.solve({"1": 3}, "other", **options).notes == ()
+    put_model(store, "elsewhere", City.uniform(9, seed=3))
+    assert "the store has no model" in mcvrp.solve({"1": 3}, "other", **options).notes[0]
 
 
 def test_options_are_read_as_cells_are() -> None:
