@@ -47,13 +47,15 @@ def _declared(declaring: Callable[..., Any]) -> dict[str, tuple[Any, str]]:
 
 
 def _fits(value: object, kind: Any) -> bool:
-    """Return whether ``value`` is of type ``kind``; text is no collection of letters."""
+    """Return whether ``value`` is of type ``kind``; text is no collection of letters, True no number."""
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
     if origin is Literal:
         return value in parts
     if isinstance(value, type) or (parts and isinstance(value, str | bytes)):
+        return False
+    if isinstance(value, bool) and origin in (int, float):
         return False
     if parts and origin in (Iterable, Sequence) and isinstance(value, list | tuple):
         return all(_fits(member, parts[0]) for member in value)

@@ -127,7 +127,7 @@ def decode(
         own = f"{model.city!r} ({model.city_id})" if model.city else model.city_id
         raise McvrpError(f"the model was trained on city {own}, not on {city.city_id}: decode with its city")
     samples = strategy.width if samples is None else samples
-    _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
+    _check(model, city, instances, strategy, first, samples, rotations, max_batch)
     if not instances:
         return []
     table = model.table(city) if table is None else table
@@ -276,7 +276,8 @@ def _check(
     city: City,
     instances: Sequence[Instance],
     strategy: Strategy,
-    samples: range,
+    first: int,
+    samples: int,
     rotations: int,
     max_batch: int | None,
 ) -> None:
@@ -286,12 +287,12 @@ def _check(
             "decode with the city that it was trained on"
         )
     require_instances(city, instances)
-    for name, value in (("sample", len(samples)), ("rotation", rotations), ("path at once", max_batch)):
+    for name, value in (("sample", samples), ("rotation", rotations), ("path at once", max_batch)):
         if value is not None and value < 1:
             raise McvrpError(f"decoding needs at least one {name}, not {value}")
-    share = -(-samples.stop // rotations)
-    if samples.start < 0 or (samples.start and strategy.width > 1):
-        raise McvrpError(f"{strategy.description} cannot begin with sample {samples.start}: start at 0")
+    share = -(-(first + samples) // rotations)
+    if first < 0 or (first and strategy.width > 1):
+        raise McvrpError(f"{strategy.description} cannot begin with sample {first}: start at 0")
     if strategy.answers is not None and share > strategy.answers:
         answers = "one answer" if strategy.answers == 1 else f"{strategy.answers} answers"
         raise McvrpError(

@@ -252,7 +252,11 @@ def test_a_network_in_bf16_answers_feasibly() -> None:
         (Greedy(), {"samples": 3, "rotations": 2}, "greedy"),
         (Beam(2), {"samples": 3}, "width 2"),
         (Beam(4), {"first": 2}, "cannot begin with sample 2"),
-        *((Nucleus(), {name: 0}, "at least one") for name in ("samples", "rotations", "max_batch")),
+        *(
+            (Nucleus(), {name: number}, f"at least one .*, not {number}$")
+            for name in ("samples", "rotations", "max_batch")
+            for number in (0, -1)
+        ),
     ],
 )
 def test_what_a_strategy_cannot_answer_is_refused(
