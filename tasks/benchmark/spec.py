@@ -46,7 +46,7 @@ _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs
 
 
 def _time_limit(solver: str) -> Any:
-    text = f"Time limit per run of {solver} in seconds (default: 5 if iterations are not set)"
+    text = f"Time limit per run of {solver} in seconds (default: heuristic_time_limit, or iterations)"
     return Field(None, gt=0, le=MOST_SECONDS, description=text)
 
 
@@ -78,6 +78,11 @@ class BenchmarkSpec(OrdersSpec):
         min_length=1,
         exclude_if=unset,
         description="Numbers of runs of HGS (default: heuristic_samples)",
+    )
+    heuristic_time_limit: _Seconds | None = Field(
+        None,
+        exclude_if=unset,
+        description="Time limit per run of heuristics without a budget of their own in seconds (default: 5)",
     )
     p: KeptShare = 0.9
     top_k: TopK = None
@@ -181,7 +186,7 @@ class BenchmarkSpec(OrdersSpec):
             for option in SOLVERS[entry.program].takes
         }
         if "time_limit" in options and not options.get("iterations"):
-            options["time_limit"] = options["time_limit"] or DEFAULT_TIME_LIMIT
+            options["time_limit"] = options["time_limit"] or self.heuristic_time_limit or DEFAULT_TIME_LIMIT
             options["tuned"] = entry.tuned
         return options
 

@@ -119,7 +119,7 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
         assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
 
 
-def test_a_plugin_with_a_time_limit_has_rows_at_equal_time(
+def test_a_plugin_with_a_time_limit_has_its_row_and_those_at_equal_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its footnotes name the limit, and answers within one are not those within another."""
@@ -129,14 +129,15 @@ def test_a_plugin_with_a_time_limit_has_rows_at_equal_time(
     spec = BenchmarkSpec(**SPEC.model_dump() | {"methods": ["sweep", "sweep-equal"], "equal_time": [0.5, 2]})
     half, two = all_methods()["sweep-equal"].specs(spec)
     footnotes, folders = list[str](), set[str]()
-    for each, name in ((spec, "sweep"), (half, "sweep-equal"), (two, "sweep-equal")):
+    three = spec.model_copy(update={"heuristic_time_limit": 3.0})
+    for each, name in ((spec, "sweep"), (three, "sweep"), (half, "sweep-equal"), (two, "sweep-equal")):
         block = block_of(store, each, name)
         assert isinstance(block.program, Timed)
         finish(block, block.program)
         footnotes += {row.configuration for row in block.rows()}
         folders |= {part.block for part in stored_parts(store, SPEC.run)}
-    assert footnotes == ["any, 5 s", "any, 0.5 s", "any, 2 s"]
-    assert len(folders) == 3
+    assert footnotes == ["any, 5 s", "any, 3 s", "any, 0.5 s", "any, 2 s"]
+    assert len(folders) == 4
 
 
 @pytest.mark.parametrize(

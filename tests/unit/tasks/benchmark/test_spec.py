@@ -21,7 +21,8 @@ def test_defaults_of_counts_and_budgets() -> None:
     assert BenchmarkSpec(sizes=(20, 600), instances=(1000, 100)).counts == {20: 1000, 600: 100}
     assert BenchmarkSpec(sizes=(20,)).time_limit("hgs") == BenchmarkSpec(sizes=(20,)).equal_time == 5
     assert BenchmarkSpec(sizes=(20,), hgs_iterations=30).time_limit("hgs") is None
-    assert BenchmarkSpec(sizes=(20,), pyvrp_time_limit=1).time_limit("pyvrp") == 1
+    spec = BenchmarkSpec(sizes=(20,), pyvrp_time_limit=1, heuristic_time_limit=2)
+    assert (spec.time_limit("hgs"), spec.time_limit("pyvrp")) == (2, 1)
 
 
 def test_numbers_of_samples_depend_on_the_method() -> None:
