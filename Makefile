@@ -19,8 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-BENCHES := $(shell sed -n 's/^\(bench-[a-z]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
-.PHONY: demo test test-unit test-full test-slow check docs format $(BENCHES) images up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check docs format bench-peers images up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -30,7 +29,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   $(BENCHES:bench-%=%): benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-peers against other solvers; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store "$(STORE)"
@@ -71,9 +70,6 @@ format: $(STAMP)
 SAME ?= same
 same: $(STAMP)
 	$(BIN)/python tests/benchmarks/same.py make $(SAME)
-
-bench-labels: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_labels
 
 # Against other solvers, on CVRPLIB instances with their .sol in the folder X; hours, resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers

@@ -85,11 +85,11 @@ def loss_of(model: FmMcvrp, sampled: Sampled, weights: torch.Tensor) -> torch.Te
     return policy_loss(model, TABLE, Weighted(sampled.batch, sampled.costs))
 
 
-@pytest.mark.parametrize(("n", "risk"), [(2, None), (3, None), (3, 0.2), (3, 0.02)])
-def test_the_gradient_is_that_of_the_mean_cost_or_of_its_risk(n: int, risk: float | None) -> None:
+@pytest.mark.parametrize("risk", [None, 0.2, 0.02])
+def test_the_gradient_is_that_of_the_mean_cost_or_of_its_risk(risk: float | None) -> None:
     """E[cost], or -risk log E[exp(-cost / risk)], of costs as shares of their mean, over all paths."""
     model = network().eval()
-    instance = STREAM(n, 0)
+    instance = STREAM(3, 0)
     paths = torch.tensor(every_path(instance.demands.tolist(), instance.capacity))
     drawn = draw(model, TABLE, COSTS, [group(instance, 30_000)])
     last = torch.where(paths > 0, torch.arange(paths.shape[1]), 0).amax(1)

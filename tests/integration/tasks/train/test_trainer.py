@@ -83,9 +83,7 @@ def test_neither_stops_nor_validation_change_training(store: Store, here: Here) 
     assert store.exists(layout.run_losses("watched"))
 
 
-@pytest.mark.parametrize(
-    ("encoder", "zero", "micro"), [(True, 0, None), (False, 0, 150), (False, 1, 150), (False, 2, 250)]
-)
+@pytest.mark.parametrize(("encoder", "zero", "micro"), [(True, 0, None), (False, 0, 150), (False, 2, 250)])
 def test_a_phase_is_a_plain_loop_with_adamw(
     store: Store, here: Here, encoder: bool, zero: int, micro: int | None
 ) -> None:
@@ -120,23 +118,6 @@ def test_a_phase_is_a_plain_loop_with_adamw(
     assert np.isnan(rows(store, "small", "I", ("solution_loss",))).all() == encoder
     names = ("problem_loss", *(() if encoder else ("solution_loss",)), "gradient_norm")
     np.testing.assert_allclose(rows(store, "small", "I", names), expected_rows, rtol=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stages", [(1, 0), (0, 2), (2, 1)])
-def test_checkpoints_do_not_depend_on_the_zero_stage(
-    store: Store, here: Here, stages: tuple[int, int]
-) -> None:
-    """A phase that changes its ZeRO stage on resume has the losses of a single stage."""
-    train_all(store, small_spec(run="plain"), here())
-    begun, finished = (small_spec(run="mixed", zero=zero) for zero in stages)
-    train_phase(store, begun, "I", here())
-    with pytest.raises(StoppedHere):
-        train_phase(store, begun, "II", here(stop_at=6))
-    train_phase(store, finished, "II", here())
-    mixed, plain = (rows(store, run, names=(*LOSSES, "gradient_norm")) for run in ("mixed", "plain"))
-    np.testing.assert_allclose(mixed, plain, rtol=1e-4)
-    assert last(store, "mixed", "II").adam_step == 7
 
 
 def test_bf16_changes_losses_only_slightly_and_weights_stay_fp32(store: Store, here: Here) -> None:

@@ -85,7 +85,7 @@ CELLS = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(*CELLS.values()), min_size=1, max_size=6))
 def test_a_file_is_feasible_days_of_all_its_rows_or_an_error_that_names_one(rows: list[Row]) -> None:
     days, message = [], "friday.csv: row "
@@ -99,7 +99,7 @@ def test_a_file_is_feasible_days_of_all_its_rows_or_an_error_that_names_one(rows
         assert infeasibility(day.instance, day.solution) is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_valid_days_lose_nothing(seed: int, n: int) -> None:
     """Whatever the order of their rows."""
