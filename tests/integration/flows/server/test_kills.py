@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.processes import free_port
 from tests.support.command import Workplace
 from tests.support.shared import running, until
 from tests.support.ui import Ui, mcvrp_ui
@@ -38,41 +38,32 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return labels(place)
 
 
-@pytest.mark.parametrize("killed", ["run", "serve"])
-def test_after_a_kill_the_same_run_ends_with_equal_labels(
-    killed: str, undisturbed: str, tmp_path_factory: pytest.TempPathFactory
+def test_after_kills_the_same_run_ends_with_equal_labels(
+    undisturbed: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The run's process or `mcvrp ui` is killed; the interrupted run is on record."""
-    place, port = Workplace.new(tmp_path_factory.mktemp(killed)), free_port()
-    with mcvrp_ui(place, port=port) as ui:
+    """The run's process is killed, then `mcvrp ui`; the interrupted runs are on record."""
+    place = Workplace.new(tmp_path_factory.mktemp("killed"))
+
+    def made() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}
+
+    with mcvrp_ui(place) as ui:
         ui.ended(ui.start("city"))
-        slow = label(ui)
-        until("a shard", 240, lambda: any((place.store / "labels").rglob("rows-*.parquet")))
-        if killed == "serve":
-            ui.process.send_signal(signal.SIGKILL)
-            ui.process.wait(60)
-        else:
-            (victim,) = running("prefect.engine", ui.process.pid)
-            victim.send_signal(signal.SIGKILL)
-            assert ui.ended(slow)["state_type"] == "CRASHED"
-        made = {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}
-        if killed == "run":
-            assert ui.ended(label(ui), 400)["state_type"] == "COMPLETED"
-    if killed != "run":
-        with mcvrp_ui(place, port=free_port()) as ui:
-            again = label(ui)
-            assert ui.ended(slow, 400)["state_type"] in ("CRASHED", "COMPLETED")
-            assert ui.ended(again, 400)["state_type"] == "COMPLETED"
-    assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("rows-*.parquet")}.items()
+        first = label(ui)
+        until("a shard", 240, made)
+        (victim,) = running("prefect.engine", ui.process.pid)
+        victim.send_signal(signal.SIGKILL)
+        assert ui.ended(first)["state_type"] == "CRASHED"
+        before = made()
+        second = label(ui)
+        until("another shard", 240, lambda: made().keys() - before.keys())
+        ui.process.send_signal(signal.SIGKILL)
+        ui.process.wait(60)
+        between = made()
+        assert before.items() <= between.items()
+    with mcvrp_ui(place) as ui:
+        again = label(ui)
+        assert ui.ended(second, 400)["state_type"] in ("CRASHED", "COMPLETED")
+        assert ui.ended(again, 400)["state_type"] == "COMPLETED"
+    assert between.items() <= made().items()
     assert labels(place) == undisturbed
-
-
-def test_a_run_that_was_being_started_ends(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """`mcvrp ui` stops before the run has sent a heartbeat: it does not stay open for good."""
-    place = Workplace.new(tmp_path_factory.mktemp("started"))
-    with mcvrp_ui(place) as ui:
-        run = ui.start("city")
-        ui.reaches(run, "Submitting")
-        ui.stop(signal.SIGTERM)
-    with mcvrp_ui(place) as ui:
-        assert ui.ended(run)["state_type"] == "CRASHED"
