@@ -22,38 +22,6 @@ from tests.support.shared import running, until
 SMOKE = ("label", "--preset", "smoke", "--set", "label.held_out=0", "--set", "city.name=c")
 TRAPS = ("json", "calendar", "secrets", "random", "logging", "socket", "typing")
 
-# More task runs at once than the ephemeral server of Prefect records, and a stage that lacks something.
-MANY = """
-from mcvrp.flows.config import settings
-settings.prepare(verbose=False)
-from mcvrp.flows.config.logs import terminal
-from mcvrp.flows.server.server import prefect_server
-from mcvrp.flows.server.stage import stage, task
-from mcvrp.tasks.label.stage import LabelSummary
-
-@task("step", "step {k}")
-def step(k):
-    if k == 7:
-        raise ValueError("seven")
-
-@stage("steps", "steps", timeout=500)
-def steps():
-    for k in range(60):
-        try:
-            step(k)
-        except ValueError:
-            pass
-    return 1
-
-@stage("label", "label", timeout=60)
-def label():
-    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-
-with terminal(), prefect_server():
-    steps()
-    assert label().rows == 3
-"""
-
 
 @pytest.fixture
 def place(scratch: Path) -> Workplace:
@@ -61,21 +29,6 @@ def place(scratch: Path) -> Workplace:
     place = Workplace.new(scratch)
     save_city(Store.open(place.store), "c", CITY)
     return place
-
-
-@pytest.mark.slow
-def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """Missing results are in its state, and not on the terminal: the command prints them last."""
-    done = place.python("-c", MANY)
-    assert done.returncode == 0, done.stderr
-    expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
-    assert place.recorded("task_run") == Counter(expected)
-    assert place.recorded("flow_run") == Counter({("steps", "COMPLETED"): 1, ("label", "COMPLETED"): 1})
-    assert "lacks" not in done.stderr
-    with sqlite3.connect(place.prefect / "prefect.db") as database:
-        messages = database.execute("SELECT message FROM flow_run_state WHERE type = 'COMPLETED'").fetchall()
-    assert {message for (message,) in messages} == {None, "dataset 'd' lacks 1 of 4 labels"}
-    assert place.processes() == []
 
 
 @pytest.mark.slow
@@ -132,22 +85,24 @@ def test_the_command_ends_with_its_server_and_resumes(place: Workplace) -> None:
 
 SECRET = "s3cr3ts3cr3t"  # noqa: S105 - not that of test_canary, which reads the command lines of all tests
 
-# Lines of a flow, a task, and a thread without a run, read by Prefect's client.
-SPEAKS = f"""
-import json, logging, threading
+# Lines of a flow, tasks and a thread without a run, read by Prefect's client; a stage that lacks something.
+RUNS = f"""
+import contextlib, json, logging, threading
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
 settings.prepare(verbose=False)
 from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server
 from mcvrp.flows.server.stage import stage, task
-from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.label.stage import LabelSummary
 
 logger = logging.getLogger("mcvrp.tasks.some.module")
 
-@task("step", "step")
-def step():
+@task("step", "step {{k}}")
+def step(k):
     logger.warning("a worker was lost: %s", ValueError("{SECRET}"))
+    if k == 2:
+        raise ValueError("two")
 
 @stage("speaks", "speaks", timeout=60)
 def speaks():
@@ -156,14 +111,19 @@ def speaks():
     thread = threading.Thread(target=logger.info, args=("of no run",))
     thread.start()
     thread.join()
-    step()
+    for k in (1, 2):
+        with contextlib.suppress(ValueError):
+            step(k)
     raise RuntimeError("unexpected {SECRET}")
 
+@stage("label", "label", timeout=60)
+def label():
+    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+
 with terminal(), prefect_server():
-    try:
+    with contextlib.suppress(RuntimeError):
         speaks()
-    except RuntimeError:
-        pass
+    assert label().rows == 3
     from prefect.logging.handlers import APILogWorker
     APILogWorker.drain_all(timeout=10)
     with get_client(sync_client=True) as client:
@@ -173,21 +133,22 @@ print(json.dumps([(log.name, log.level, log.message, bool(log.task_run_id)) for 
 
 
 @pytest.mark.slow
-def test_lines_of_a_run_are_in_its_logs(place: Workplace) -> None:
-    done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
+def test_every_run_is_on_record_with_its_state_and_lines(place: Workplace) -> None:
+    """Missing results are in its state, and not on the terminal: the command prints them last."""
+    done = place.python("-c", RUNS, SOME_PASSWORD=SECRET)
     assert done.returncode == 0, done.stderr
+    assert set(place.recorded("task_run")) == {("step 1", "COMPLETED"), ("step 2", "FAILED")}
+    assert set(place.recorded("flow_run")) == {("speaks", "FAILED"), ("label", "COMPLETED")}
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        messages = database.execute("SELECT message FROM flow_run_state WHERE type = 'COMPLETED'").fetchall()
+    assert messages == [("dataset 'd' lacks 1 of 4 labels",)]
     lines = [tuple(line) for line in json.loads(done.stdout)]
-    ours = [line for line in lines if line[0].startswith("mcvrp")]
-    assert Counter(ours) == Counter(
-        [
-            ("mcvrp.tasks.some.module", logging.INFO, "in the flow, s3://…@host", False),
-            ("mcvrp.tasks.some.module", logging.WARNING, "a worker was lost: …", True),
-        ]
-    )
+    assert Counter(line for line in lines if line[0].startswith("mcvrp")) == {
+        ("mcvrp.tasks.some.module", logging.INFO, "in the flow, s3://…@host", False): 1,
+        ("mcvrp.tasks.some.module", logging.WARNING, "a worker was lost: …", True): 2,
+    }
     assert any("RuntimeError: unexpected …" in message for _, level, message, _ in lines if level == 40)
     assert SECRET not in done.stdout
-    assert [line for line in done.stderr.splitlines() if "Prefect server" not in line] == [
-        "in the flow, s3://…@host",
-        "of no run",
-        "a worker was lost: …",
-    ]
+    said = [line for line in done.stderr.splitlines() if "Prefect server" not in line]
+    assert said == ["in the flow, s3://…@host", "of no run", *["a worker was lost: …"] * 2]
+    assert place.processes() == []

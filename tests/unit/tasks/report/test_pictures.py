@@ -19,7 +19,6 @@ from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.support.pictures import png
-from tests.support.figures import drawn
 from tests.support.results import read_results, routed_rows, rows_of
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
@@ -117,17 +116,6 @@ def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
         for n in sizes
         for (method, samples), factor in ((HGS, 1.0), (NS, 1.02))
     )
-
-
-def test_the_papers_figure_names_means_and_their_difference() -> None:
-    figure = report_pictures.distances(two_methods((20,), 10), 20, HGS, NS, "m")
-    (axis,) = figure.axes
-    assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
-    assert axis.get_xlabel() == "Total distance (m)"
-    (legend,) = figure.legends
-    labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["HGS: mean 5.00", "model, best of 16 samples: mean 5.10"]
-    assert drawn(figure) > 0.01
 
 
 def test_equal_data_are_equal_bytes() -> None:

@@ -88,15 +88,6 @@ def test_without_a_model_there_is_no_verdict() -> None:
     assert gaps_and_times(rows_of("HGS", 20, BASE)) is None
 
 
-def test_the_axis_of_times_has_one_unit() -> None:
-    """From milliseconds to seconds."""
-    figure = gaps_and_times(results(list(BASE)))
-    assert figure
-    figure.draw_without_rendering()
-    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert {"0.01", "1"} <= set(ticks)
-
-
 def test_the_axis_of_gaps_tells_those_near_zero_apart_and_shows_negative_ones() -> None:
     """Beside large ones, 0.02 % are a tenth of the axis from nothing; the legend is as large as the ticks."""
     small, less = (

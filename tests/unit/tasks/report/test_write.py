@@ -45,6 +45,7 @@ def report(store: Store) -> str:
 
 
 def test_the_report_has_its_files_and_a_card(store: Store) -> None:
+    """And settings as far as they are in the store; a damaged spec of the labels is as none."""
     folder = layout.benchmark_dir("b")
     assert "20 customers" in report(store)
     for name in ("configuration.json", "table.csv", "tables/training.csv", "figures/gap-time.png"):
@@ -58,8 +59,6 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     made = "2 in parallel, on a machine with"
     assert made in store.get(f"{folder}/table.md").decode()
     assert made not in store.get(f"{folder}/tables/training.md").decode()
-
-    """As far as they are in the store; a damaged spec of the labels is as none."""
     path = layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
