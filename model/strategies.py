@@ -116,7 +116,7 @@ class Sampling(Independent):
         if self.k is not None and self.k < 1:
             raise McvrpError(f"top-k sampling needs at least one node, not k = {self.k}")
         if not 0 < self.temperature < float("inf"):
-            raise McvrpError(f"the temperature of sampling must be positive, not {self.temperature}")
+            raise McvrpError(f"a sampling temperature must be positive and finite, not {self.temperature}")
 
     @property
     def description(self) -> str:

@@ -67,7 +67,7 @@ def test_the_largest_uniform_draws_the_last_kept_node() -> None:
         *((lambda p=p: Nucleus(p), "nucleus") for p in (0.0, -1.0, 1.5, math.nan)),
         (lambda: Sampling(k=0), "k = 0"),
         (lambda: Sampling(temperature=0.0), "temperature"),
-        (lambda: Sampling(temperature=math.inf), "temperature"),
+        (lambda: Sampling(temperature=math.inf), "temperature .* finite, not inf"),
         (lambda: Beam(0), "width"),
     ],
 )
