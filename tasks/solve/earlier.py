@@ -118,8 +118,8 @@ def read_kept(
                 stop = f"the demand of {shown(stops['customer'][row])} is {shown(cell)}"
                 faults.at(row, f"{stop}, and {ordered:,} in the orders: {mend}")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
-            stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
-            faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")
+            stop = f"the kept stop at {shown(stops['customer'][row])} has no order that fits in a vehicle"
+            faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add or split the order")
         if (load := sum(demand.get(node, 0) for node in nodes)) > most:
             faults.add(f"{route} has a demand of {load:,}, more than {most:,}")
     faults.check()

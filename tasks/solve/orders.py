@@ -242,17 +242,18 @@ def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[p
 
 
 def _refuse_unnamed_dates(table: Tabular, date: datetime.date | None, order: DateOrder | None) -> None:
-    """Raise McvrpError if no column is that of the ``date``, and others have other dates."""
+    """Raise McvrpError if no column is that of the ``date``, and another has it among others."""
     column = table.column(_DATE)
     if date is None or (column and any(table.text(column))):
         return
     dated = {
-        title: days_of(pd.Series(days), order).dt.date for title, days in _dated(table.others([])).items()
+        title: set(days_of(pd.Series(days), order).dt.date)
+        for title, days in _dated(table.others([])).items()
     }
-    if others := [title for title, days in dated.items() if set(days) != {date}]:
+    if choices := [title for title, days in dated.items() if date in days and len(days) > 1]:
         raise McvrpError(
-            f"{table.name} has no column date for --date {date}, but dates in {listed(others)}: name "
-            f"that of the orders (--columns {shown(f'date={others[0]}')}), or remove columns of other dates"
+            f"{table.name} has no column date for --date {date}, but several days in {listed(choices)}: name "
+            f"that of the orders (--columns {shown(f'date={choices[0]}')}), or omit --date to route all"
         )
 
 

@@ -31,7 +31,7 @@ from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, unit_text
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
 CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
-LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
+LENGTH_PATTERN = r"^([0-9]+[.,]?[0-9]*|[.,][0-9]+) ?(m|km|mi|s|min|h)$"
 
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
 _DURATION = re.compile(" ?".join(map(_PART.format, ("h", "min", "s"))))

@@ -163,9 +163,10 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
     ("columns", "cells", "named"),
     [
         ("Tag", ("30.11.2026", "01.12.2026"), "Tag"),
-        ("Tag", ("2026-12-01 09:30", ""), "Tag"),
-        ("date,Tag", (",2026-12-02", ",2026-12-02"), "Tag"),
-        ("Tag,Seit", ("30.11.2026,02.03.2020", "01.12.2026,"), "Tag and Seit"),
+        ("Tag", ("2026-11-30 09:30", "2026-12-02 09:00"), "Tag"),
+        ("date,Tag", (",2026-12-02", ",2026-11-30"), "Tag"),
+        ("Seit,Tag", ("02.03.2020,30.11.2026", ",01.12.2026"), "Tag"),
+        ("Seit", ("02.03.2020", "01.12.2021"), None),
         ("Tag", ("30.11.2026", "soon"), None),
         ("Tag", ("30.11.2026", "30.11.2026"), None),
         ("Tag", (pd.Timestamp(MONDAY), pd.Timestamp(TUESDAY)), "Tag"),
@@ -174,14 +175,14 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
 def test_a_date_is_not_ignored_if_a_column_has_dates(
     store: Store, columns: str, cells: tuple[Any, Any], named: str | None
 ) -> None:
-    """The column is named; it is none if a cell is no date, and does no harm if all are of the day."""
+    """The column is named; it is none if a cell is no date, and no choice without that day and others."""
     data: str | bytes = f"{columns},customer,demand\n{cells[0]},C1,3\n{cells[1]},C2,3\n"
     if not isinstance(cells[0], str):
         data = parquet(pd.DataFrame({columns: cells, "customer": ["C1", "C2"], "demand": 3}))
     if named is None:
         assert of_date(store, data, MONDAY).instance.n == 2
         return
-    with pytest.raises(McvrpError, match=f"but dates in {named}: .*--columns 'date=Tag'"):
+    with pytest.raises(McvrpError, match=f"several days in {named}: .*--columns 'date=Tag'"):
         of_date(store, data, MONDAY)
 
 
