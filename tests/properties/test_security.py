@@ -173,6 +173,7 @@ BETWEEN_PROCESSES = {  # of one machine, through a file, a pipe or a Ray of thei
     "tasks/support/pool.py",
     "tasks/support/processes.py",
     "tasks/support/ray_session.py",
+    "tasks/solvers/registry.py",  # writes only, to tell whether a plugin's entry could be sent
 }
 
 
