@@ -4,9 +4,9 @@ FOLDER has CVRPLIB instances with their .sol, such as its set X, of which --coun
 size. A run is a line of FILE.jsonl, so a measurement can be killed at any time, resumed and extended; --plan
 prints what is missing and how long that takes. The gap is to the cost in the .sol.
 
-`mcvrp solve` is the whole command, on all cores. PyVRP (its defaults) and OR-Tools (savings, guided local
-search) run once on each core at the same time, and the best counts; VROOM (exploration level 5) has a thread
-per core. Their limit is for the search alone, see peer.py.
+`mcvrp solve` is the whole command, on all cores, once with tuned PyVRP alone (--by pyvrp). HGS-CVRP and PyVRP by
+their defaults and OR-Tools (savings, guided local search) run once on each core at the same time, and the best
+counts; VROOM (exploration level 5) has a thread per core. Their limit is for the search alone, see peer.py.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 from mcvrp.tasks.support.machine import local_cores
 
 SOLVE = "solve"
-METHODS = {SOLVE: "`mcvrp solve`", "pyvrp": "PyVRP", "ortools": "OR-Tools", "vroom": "VROOM"}
-_ON_EACH_CORE = ("pyvrp", "ortools")
+_OWN = {SOLVE: (), "tuned": ("--by", "pyvrp")}  # options of `mcvrp solve`
+METHODS = {SOLVE: "`mcvrp solve`", "tuned": "`mcvrp solve --by pyvrp`", "hgs": "HGS-CVRP", "pyvrp": "PyVRP"}
+METHODS |= {"ortools": "OR-Tools", "vroom": "VROOM"}
+_ON_EACH_CORE = ("hgs", "pyvrp", "ortools")
 _SETUP = 3.0  # seconds of a run beyond its limit, for the estimate
 
 
@@ -82,6 +84,7 @@ def by_solve(file: Path, vrp: VrpFile, run: Run) -> Result:
     """Return the routes of `mcvrp solve`, without a model."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "mcvrp.flows.cli.main", "solve", str(file), "--json"]
+        command += _OWN[run.method]
         options = {"--time-limit": run.limit, "--seed": run.seed, "--out": f"{folder}/r", "--store": folder}
         command += [str(part) for option in options.items() for part in option]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
@@ -116,7 +119,7 @@ def measured(run: Run, file: Path, python: Path) -> dict[str, Any]:
     sol = file.with_suffix(".sol")
     known, _ = parse_sol(sol.name, sol.read_bytes(), vrp)
     began = time.monotonic()
-    result = by_solve(file, vrp, run) if run.method == SOLVE else by_peer(python, file, vrp, run)
+    result = by_solve(file, vrp, run) if run.method in _OWN else by_peer(python, file, vrp, run)
     wall = time.monotonic() - began
     found = None
     if result.solution.routes:
@@ -241,7 +244,7 @@ def main() -> None:
     if options.plan:
         return
     python = options.peers / "bin" / "python"
-    if not python.exists() and any(run.method != SOLVE for run in missing):
+    if not python.exists() and any(run.method not in _OWN for run in missing):
         sys.exit(f"{python} does not exist: run make {options.peers}")
     for run in missing:
         line = measured(run, files[run.instance], python)

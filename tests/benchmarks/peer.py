@@ -29,6 +29,20 @@ def _costs(vrp: dict[str, Any]) -> Any:
     return np.floor(vrp["edge_weight"] + 0.5).astype(np.int64)
 
 
+def by_hgs(file: str, seconds: float, seed: int, threads: int) -> tuple[Routes, float]:
+    """Return routes of HGS-CVRP by its defaults, on one core; it begins anew if it ends before."""
+    import hybgensea
+
+    vrp = vrplib.read_instance(file)
+    x, y = vrp["node_coord"].astype(float).T.copy()
+    quiet = {"verbose": False, "extract_all_feasible": False}
+    began = time.perf_counter()
+    result = hybgensea.solve_cvrp(
+        x, y, vrp["demand"].astype(float), float(vrp["capacity"]), seed=seed, timeLimit=seconds, **quiet
+    )
+    return [list(map(int, route)) for route in result.routes], time.perf_counter() - began
+
+
 def by_pyvrp(file: str, seconds: float, seed: int, threads: int) -> tuple[Routes, float]:
     """Return routes of PyVRP by its defaults, on one core."""
     import pyvrp
@@ -101,6 +115,7 @@ def main() -> None:
     """Print routes (none if the solver found no feasible ones), seconds of the search, and the program."""
     name, file, seconds, seed, threads = sys.argv[1:]
     solver, package = {
+        "hgs": (by_hgs, "hybgensea"),
         "pyvrp": (by_pyvrp, "pyvrp"),
         "ortools": (by_ortools, "ortools"),
         "vroom": (by_vroom, "pyvroom"),
