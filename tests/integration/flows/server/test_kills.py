@@ -15,8 +15,8 @@ from tests.support.shared import running, until
 from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-# Labels of half a minute, in files of seconds.
-SPEC = {"dataset": "d", "count": 100, "iterations": 400, "shard_rows": 20, "held_out": 0}
+# Labels of twenty seconds, in files of two.
+SPEC = {"dataset": "d", "count": 70, "iterations": 400, "shard_rows": 20, "held_out": 0}
 
 
 def labels(place: Workplace) -> str:
