@@ -4,9 +4,10 @@ FOLDER has CVRPLIB instances with their .sol, such as its set X, of which --coun
 size. A run is a line of FILE.jsonl, so a measurement can be killed at any time, resumed and extended; --plan
 prints what is missing and how long that takes. The gap is to the cost in the .sol.
 
-`mcvrp solve` is the whole command, on all cores, once with tuned PyVRP alone (--by pyvrp). HGS-CVRP and PyVRP by
-their defaults and OR-Tools (savings, guided local search) run once on each core at the same time, and the best
-counts; VROOM (exploration level 5) has a thread per core. Their limit is for the search alone, see peer.py.
+`mcvrp solve` is the whole command, on all cores, once with tuned PyVRP alone (--by pyvrp). HGS-CVRP and
+PyVRP by their defaults and OR-Tools (savings, guided local search) run once on each core at the same time,
+and the best counts; VROOM (exploration level 5) has a thread per core. Their limit is for the search alone,
+see peer.py.
 """
 
 from __future__ import annotations
