@@ -179,10 +179,10 @@ class Tabular:
         signs = text.str.extract(_FRACTION, expand=False)
         if signs.nunique() > 1:
             a, b = (int((signs == sign).argmax()) for sign in ",.")
-            faults.add(
-                f"column {title} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
-                f"(row {self.rows[b]}: {text[b]}): use one of them"
-            )
+            mixed = f"and points (row {self.rows[b]}: {text[b]}): use one of them"
+            if self.texts is not None:
+                mixed = "as text, beside numbers: make all of its cells numbers"
+            faults.add(f"column {title} has decimal commas (row {self.rows[a]}: {text[a]}) {mixed}")
             return np.full(len(self), np.nan)
         unclear = text.str.fullmatch(_GROUPED) & (signs != _DECLARED.get(self.dialect.separator))
         if small or not unclear[signs.notna()].all():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mcvrp.model.errors import shown
-from mcvrp.model.problem import Instance, Solution, cost
+from mcvrp.model.problem import COST_TOLERANCE, Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.limits import within_length
+from mcvrp.tasks.solve.limits import limits_text, within_length
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Planned
@@ -21,7 +23,7 @@ from mcvrp.tasks.solve.spec import AUTO, MODEL
 from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import longest_route
+from mcvrp.tasks.solvers.solver import longest_route, route_lengths
 from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
@@ -166,16 +168,24 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     planned, unserved = solved.planned, solved.unserved
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
-        others = "; its other routes are not marked and are planned again" if planned.kept.others else ""
         names = listed(planned.kept.names, most=20)
-        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {names}{others}"
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {names}"
+        if again := planned.kept.unmarked:
+            routes = f"{counted(len(again), 'route')}, {listed(again, most=20)}"
+            yield f"planned again, as not marked in {planned.kept.name}: {routes}"
         if (start := planned.spec.start_time) and not all(planned.kept.starts):
             yield f"kept routes without a departure in {planned.kept.name} leave at {start}"
         if unread := planned.kept.unread:
             yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
+    service = None if limits.service is None else planned.day.wishes.service
+    if kept and limits.longest_route is not None:
+        lengths = route_lengths(planned.city, planned.decided, service)
+        most = limits.longest_route * (1 + COST_TOLERANCE)
+        if beyond := [solved.names[k] for k in np.flatnonzero(lengths > most)]:
+            limit = limits_text(replace(limits, fleet=None), planned.city.unit)
+            yield f"kept routes longer than {limit}: {listed(beyond, most=20)}"
     if limits.given and planned_routes.routes:
-        service = None if limits.service is None else planned.day.wishes.service
         length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
         stops = " with its stops" if service else ""
         besides = ", kept ones included but for their length" if kept else ""

@@ -48,6 +48,7 @@ class Kept:
     names: tuple[str, ...] = ()  # of the decided ones
     unread: tuple[str, ...] = ()  # columns that are neither read nor those of a `routes.csv`
     starts: tuple[str, ...] = ()  # of the decided ones from the depot, as 08:00, "" if unknown
+    unmarked: tuple[str, ...] = ()  # names of the others
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ def read_kept(
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     column = table.column("demand")
     demands = pd.Series(table.text(column) if column else "", table.rows)
-    kept, others, most = dict[str, Route](), list[Route](), min(instance.capacity, MOST)
+    kept, others, most = dict[str, Route](), dict[str, Route](), min(instance.capacity, MOST)
     for stops in routes:
         nodes, marked = tuple(stops["node"].tolist()), marks[stops.index]
         if not marked.any():
-            others.append(nodes)
+            others[stops["route"].iloc[0]] = nodes
             continue
         kept[stops["route"].iloc[0]] = nodes
         route = f"route {shown(stops['route'].iloc[0])}"
@@ -125,10 +126,16 @@ def read_kept(
     faults.check()
     if not kept:
         raise McvrpError(f"{table.name} keeps no route: mark stops in its column {_KEPT}, or omit --keep")
-    unread = _unread(table, [*addresses.further, *carried])
     left = _departures(table, addresses)
-    starts = tuple(left.get(route, "") for route in kept)
-    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept), unread, starts)
+    return Kept(
+        table.name,
+        tuple(kept.values()),
+        tuple(others.values()),
+        names=tuple(kept),
+        unmarked=tuple(others),
+        unread=_unread(table, [*addresses.further, *carried]),
+        starts=tuple(left.get(route, "") for route in kept),
+    )
 
 
 def _departures(table: Tabular, addresses: Addresses) -> dict[str, str]:

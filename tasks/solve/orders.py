@@ -351,7 +351,7 @@ def _capacity(table: Tabular, city: City, option: int | None, faults: Faults) ->
     if city.capacity is not None and city.capacity[0] == city.capacity[1]:
         return city.capacity[0]
     in_city = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
-    faults.add(f"no capacity of a vehicle{in_city}: give capacity, or add a column capacity")
+    faults.add(f"no capacity of a vehicle{in_city}: give it (--capacity), or add a column capacity")
     return MOST_CAPACITY
 
 

@@ -124,7 +124,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.png": route_map(solved),
         "map.html": map_page(solved).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
-        **({UNSERVED: csv_bytes(_unserved_table(solved), dialect)} if planned.spec.drop else {}),
+        **({UNSERVED: csv_bytes(unserved_table(solved), dialect)} if planned.spec.drop else {}),
         SUMMARY: _json({**summary(solved), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
@@ -172,7 +172,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
     return pd.concat([table, _texts(solved, nodes.tolist())], axis=1)
 
 
-def _unserved_table(solved: Solved) -> pd.DataFrame:
+def unserved_table(solved: Solved) -> pd.DataFrame:
     """Return the table of unserved.csv, the highest priority first, with what is known of whom to call."""
     rows = sorted(solved.unserved, key=lambda each: -(each.priority or 0.0))
     table = pd.DataFrame(rows, columns=["customer", "demand", "reason"])
@@ -384,7 +384,7 @@ def solve_figures(
         "orders": f"{counted(planned.day.orders, 'order')} of {counted(len(ordered), 'customer')}, "
         f"total demand {sum(ordered.values()):,}",
         "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
-        f"{100 * demand / (routes * instance.capacity):.1f} %",
+        + local(f"{100 * demand / (routes * instance.capacity):.1f} %"),
         "cost": f"{local(length_text(price, unit))}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }

@@ -17,7 +17,7 @@ from mcvrp.tasks.files.csv_cells import Number
 from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE, STOPS
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colours
-from mcvrp.tasks.solve.outputs import stop_table
+from mcvrp.tasks.solve.outputs import stop_table, unserved_table
 from mcvrp.tasks.solve.stops import (
     Stop,
     day_text,
@@ -34,6 +34,7 @@ from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_t
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
 _LARGE = 2  # columns of the addresses in large type: name and street
+_LEFT_OUT = "Left out"  # sheet of the unserved customers
 _TAB = 31  # characters of the name of a sheet in Excel
 _BOX = "☐"  # to tick
 _A4 = 9  # number of the paper size in a workbook
@@ -124,7 +125,7 @@ def pages(solved: Solved) -> str:
 
 
 def workbook(solved: Solved) -> bytes:
-    """Return the workbook (.xlsx): an overview, a sheet per vehicle that fits on A4, and all stops."""
+    """Return the workbook (.xlsx): an overview, a sheet per vehicle for A4, all stops, who is left out."""
     buffer = io.BytesIO()
     # text that begins with "=" stays text
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
@@ -137,11 +138,15 @@ def workbook(solved: Solved) -> bytes:
         overview, *pages = (_add(book, tab, sheet, bold, wrapped) for tab, sheet in tabs)
         for row, (page, sheet) in enumerate(zip(pages, sheets[1:], strict=True), start=_HEADER + 1):
             overview.write_url(row, 0, f"internal:'{page.name}'!A1", string=sheet.title)
-        table, stops = stop_table(solved).astype(object), book.add_worksheet(STOPS)
-        stops.freeze_panes(1, 0)
-        stops.write_row(0, 0, table.columns, bold)
-        for k, cells in enumerate(table.itertuples(index=False), start=1):
-            stops.write_row(k, 0, map(_typed, cells))
+        tables = {STOPS: stop_table(solved)}
+        if solved.unserved:
+            tables[_LEFT_OUT] = unserved_table(solved)
+        for tab, table in tables.items():
+            page = book.add_worksheet(tab)
+            page.freeze_panes(1, 0)
+            page.write_row(0, 0, table.columns, bold)
+            for k, cells in enumerate(table.astype(object).itertuples(index=False), start=1):
+                page.write_row(k, 0, map(_typed, cells))
     return buffer.getvalue()
 
 
@@ -152,7 +157,7 @@ def _typed(cell: Any) -> Any:
 
 def _tabs(sheets: Sequence[_Sheet]) -> list[str]:
     """Return the name of each sheet, a route's own one: unlike those of others, in what Excel accepts."""
-    tabs, taken = list[str](), {STOPS.casefold(), "history"}
+    tabs, taken = list[str](), {STOPS.casefold(), _LEFT_OUT.casefold(), "history"}
     for sheet in sheets:
         name = re.sub(rf"^{ROUTE} (?![0-9]{{1,9}}( \(kept\))?$)", "", sheet.title)
         name = re.sub(r"[^\w ()-]", "-", name if len(name) <= _TAB else name.removesuffix(" (kept)"))

@@ -125,10 +125,11 @@ def read(folder: Path, text: str, **columns: str) -> Kept:
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, or none; all routes without the column."""
     rows = "a,0,0,WAHR\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
-    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",), starts=("",))
+    left: dict[str, Any] = {"starts": ("",), "unmarked": ("b",)}
+    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",), **left)
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
-    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",), starts=("",))
+    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",), **left)
     plain = "route,stop,customer,fixed,load_after,\na,1,1,x,3\nb,1,2,,3\nb,2,3,,6\n"
     assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ("a", "b"), ("fixed",), ("", ""))
 
@@ -229,6 +230,9 @@ def test_routes_are_kept_by_the_workbook_alone(store: Store, tmp_path: Path) -> 
     marked = solved_day(store, demands, 9, keep=str(written), **options)
     assert marked.planned.kept is not None
     assert (marked.planned.kept.names, marked.planned.decided.routes) == (("2",), result.solution.routes[1:2])
+    others = set(result.names) - {"2"}
+    assert set(marked.planned.kept.unmarked) == others
+    assert any(f"planned again, as not marked in {written.name}" in note for note in marked.notes)
 
 
 def test_a_second_order_on_a_kept_route_needs_an_id(tmp_path: Path) -> None:
@@ -250,6 +254,8 @@ def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> 
     result = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"))
     assert result.solution.routes == ((5, 4), (6,))
     assert result.found_by == "the kept routes"
+    limited = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), longest_route=1e-3)
+    assert any(each.startswith("kept routes longer than ") for each in limited.notes)
     with pytest.raises(McvrpError, match=r"--start x\.csv: the routes of all customers are decided"):
         solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), start="x.csv")
 

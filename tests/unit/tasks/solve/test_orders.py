@@ -232,7 +232,7 @@ def test_the_capacity_comes_from_option_column_or_city(tmp_path: Path) -> None:
     assert day(SOUND, tmp_path, None, own).instance.capacity == 31
     assert day(SOUND, tmp_path, 22, own).instance.capacity == 22
     for capacity, city, message in (
-        (None, CITY, "no capacity of a vehicle: give capacity, or add"),
+        (None, CITY, "no capacity of a vehicle: give it"),
         (None, City(CITY.xy, capacity=(30, 40)), "in this city 30 to 40"),
         (0, CITY, "whole number from 1 to 16,777,216"),
         (20_000_000, CITY, "whole number from 1 to 16,777,216"),

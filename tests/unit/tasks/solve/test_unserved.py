@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from python_calamine import CalamineWorkbook
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City, Instance, infeasibility
@@ -154,7 +155,9 @@ def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> N
     assert (result.instance.n, int(result.instance.demands.sum())) == (5, 31)
     write_day(place, result)
     lines = (tmp_path / "out" / "unserved.csv").read_text().splitlines()[1:]
-    reason = "no room in the 2 vehicles on hand"
+    reason, book = "no room in the 2 vehicles on hand", tmp_path / "out" / "routes.xlsx"
+    rows_left_out = CalamineWorkbook.from_path(book).get_sheet_by_name("Left out").to_python()
+    assert rows_left_out[1:] == [["5", 6, reason, 1], ["4", 6, reason, 0]]
     assert lines == [f"5,6,{reason},1", f"4,6,{reason},0"]
     routes = pd.read_csv(tmp_path / "out" / "routes.csv").dropna().set_index("customer")
     assert routes["priority"].astype(str).to_dict() == {1: "1; 7", 2: "2", 3: "3", 6: "2", 7: "3"}
