@@ -5,8 +5,10 @@ Imports neither Ray, Prefect nor torch, so that a worker starts fast.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -103,6 +105,9 @@ def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: S
             if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            if not isinstance(error, SolverFailed):
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                reason += f" ({Path(frame.filename).name}, line {frame.lineno})"
             yield Answer(None, np.full(runs, np.inf), 0.0, reason), (0.0,) * len(part.samples)
             continue
         elapsed = answer.elapsed

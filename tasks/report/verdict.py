@@ -135,12 +135,15 @@ def _as_good(every: Sequence[Score], model: Score) -> str:
     found = f"{readable_name(others[k].method)}, {others[k].gap:.2f} % after {_time(others[k])}"
     if others[k].seconds <= model.seconds:
         return f"Without the model, a method is as good in as little time: {found}."
-    program = others[k].method[0].split(" (")[0]
-    shorter = [score for score in others[:k] if score.method[0].split(" (")[0] == program]
+    shorter = [score for score in others[:k] if _program(score) == _program(others[k])]
     less = "no shorter time was measured"
     if shorter:
         less = f"it has {shorter[-1].gap:.2f} % after {_time(shorter[-1])}"
     return f"Without the model, the quickest that is as good is {found}; {less}."
+
+
+def _program(score: Score) -> str:
+    return score.method[0].split(" (")[0]
 
 
 def _time(score: Score) -> str:
@@ -193,7 +196,8 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
 def gaps_and_times(results: pd.DataFrame) -> Figure | None:
     """Return mean gaps against mean times with standard errors; None without a method.
 
-    Named, in the order of the table, are the baseline, the model and what is better than all that is quicker.
+    Named, in the order of the table, are the baseline, the model, what is better than all that is quicker,
+    and every program of which that names no row.
     """
     base = baseline_of(results)
     every = [score for score in scores(results) if score.seconds > 0]
@@ -204,6 +208,9 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
         front, least = score.gap < least, min(least, score.gap)
         own = score.method == base or score.method[0].startswith(_MODEL)
         (named if own or front else others).append(score)
+    programs = {_program(score) for score in named}
+    named += [score for score in others if _program(score) not in programs]
+    others = [score for score in others if _program(score) in programs]
     rows = list(results[["method", "samples"]].drop_duplicates().itertuples(index=False, name=None))
     named.sort(key=lambda score: rows.index(score.method))
     figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(named), 9)), dpi=DPI, layout="constrained")
@@ -226,7 +233,7 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
         )
     if others:
         seconds, gaps = [score.seconds for score in others], [score.gap for score in others]
-        axis.errorbar(seconds, gaps, fmt=".", color=GREY, label="others, in the table")
+        axis.errorbar(seconds, gaps, fmt=".", color=GREY, label="other settings, in the table")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.xaxis.set_minor_formatter(NullFormatter())  # within two decades it would write over the others

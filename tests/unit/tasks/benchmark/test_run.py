@@ -166,7 +166,8 @@ def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store
     solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
     block.take(part)
     results = results_frame(write_results(store, "b", list(block.rows()))).set_index("index")
-    reasons = {1: "SolverFailed: it gave up", 3: "ZeroDivisionError: division by zero"}
+    where = f"(test_run.py, line {Moody.solve.__code__.co_firstlineno + 2})"  # of the plugin's author
+    reasons = {1: "SolverFailed: it gave up", 3: f"ZeroDivisionError: division by zero {where}"}
     assert results["failure"].dropna().to_dict() == reasons
     assert results["feasible"].to_dict() == {k: k not in reasons for k in range(5)}
     text = to_markdown(benchmark_table(results.reset_index()))
