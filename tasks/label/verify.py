@@ -32,7 +32,7 @@ class FileFault:
 
     path: str
     what: str
-    misnamed: bool = False  # whole but of another name, or no label file: it is never removed
+    misnamed: bool = False  # whole but of another name or version, or no label file: never removed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"

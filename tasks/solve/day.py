@@ -7,10 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from mcvrp.model.errors import shown
-from mcvrp.model.problem import COST_TOLERANCE, Instance, Solution, cost
+from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.solve.earlier import Rest
@@ -23,7 +21,7 @@ from mcvrp.tasks.solve.spec import AUTO, MODEL
 from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import longest_route, route_lengths
+from mcvrp.tasks.solvers.solver import longest_route
 from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
@@ -179,12 +177,10 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
             yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
     service = None if limits.service is None else planned.day.wishes.service
-    if kept and limits.longest_route is not None:
-        lengths = route_lengths(planned.city, planned.decided, service)
-        most = limits.longest_route * (1 + COST_TOLERANCE)
-        if beyond := [solved.names[k] for k in np.flatnonzero(lengths > most)]:
-            limit = limits_text(replace(limits, fleet=None), planned.city.unit)
-            yield f"kept routes longer than {limit}: {listed(beyond, most=20)}"
+    alone = replace(limits, fleet=None, service=service)  # of each route
+    named = zip(solved.names, kept, strict=False)
+    if beyond := [name for name, route in named if alone.broken(planned.city, Solution((route,)))]:
+        yield f"kept routes longer than {limits_text(alone, planned.city.unit)}: {listed(beyond, most=20)}"
     if limits.given and planned_routes.routes:
         length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
         stops = " with its stops" if service else ""

@@ -166,7 +166,8 @@ def _card(
             raise McvrpError(
                 f"--version {spec.version} is of a model, and none searches: name one, or omit it"
             )
-        return None, without if store.folders("models") else ""  # where models are used, one may be missed
+        # where models are used, one may be missed
+        return None, without if without and store.folders("models") else ""
     card = chosen_model(store, model, spec.version)
     try:
         card.require_city(city, name)

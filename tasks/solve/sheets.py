@@ -74,10 +74,8 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     large = sum(name in of_addresses or name.startswith("address_") for name in list(further)[:_LARGE])
     day, local = day_text(planned.date), planned.day.dialect.local
     header = ["Stop", "Customer", *further, *numbers]
-    title, services = (
-        f"{planned.day.source}, city {planned.city_name}",
-        set(planned.day.wishes.service.values()),
-    )
+    title = f"{planned.day.source}, city {planned.city_name}"
+    services = set(planned.day.wishes.service.values())
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
@@ -100,7 +98,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
             for stop in stops
         ]
         facts += f", {what} {length_text(price, unit)}" + (time and f", {time} with its stops")
-        facts += f" of {time_text(*services)}" if len(services) == 1 else ""
+        facts += f" of {time_text(*services)}" if len(services) == 1 and services != {0.0} else ""
         sheets.append(_Sheet(number, f"{title}: {local(facts)}", header, rows, len(numbers), large, day))
     facts = f"{title}: {counted(len(routes), 'route')}, {what} {local(length_text(solved.cost, unit))}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]

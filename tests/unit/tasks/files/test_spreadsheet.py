@@ -23,6 +23,15 @@ def test_a_sheet_is_the_table_that_its_csv_is() -> None:
     assert read_sheet("a.xlsx", data).csv == "2026-01-31,2026-01-31 12:00:00,0.1,True,é\r\n"
 
 
+def test_text_among_numbers_is_called_that() -> None:
+    """A cell shows a comma where the file has a point: both are not named as signs."""
+    table = read_tabular("a.xlsx", xlsx({"S": [["id", "lat"], ["a", "51,3"], ["b", 51.3]]}))
+    faults = Faults(table.name)
+    table.numbers("lat", faults)
+    with pytest.raises(McvrpError, match=r"\(row 2: 51,3\) as text, beside numbers"):
+        faults.check()
+
+
 def test_rows_are_counted_as_the_sheet_shows_them() -> None:
     data = xlsx({"Orders": [[], ["customer", "demand"], [], ["C1", "many"]]})
     table = read_tabular("monday.xlsx", data)

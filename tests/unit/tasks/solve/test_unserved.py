@@ -267,6 +267,15 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
             assert longest in text
         assert "with its stops of 1 min 40 s" in pages(result), "once, as all are equal"
         assert "Service time" not in pages(result)
+    (tmp_path / "keep.csv").write_text("route,stop,customer\nW,1,West\nE,1,East\n")
+    for shift, named in ((1300.0, False), (1299.0, True)):  # 1,200 s of driving
+        spec = {"shift": shift, "service": 60, "keep": str(tmp_path / "keep.csv")}
+        result = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, **spec)
+        assert (f"kept routes longer than --shift {shift:g}s: W and E" in result.notes) is named
+    (tmp_path / "bare.csv").write_text("customer,demand\nWest,1\n")
+    bare = pages(solved_day(store, str(tmp_path / "bare.csv"), 9, city="two", model=None, shift=2600.0))
+    assert "with its stops" in bare
+    assert "stops of" not in bare, "none takes time"
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=30.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift and --start-time only")
