@@ -16,7 +16,6 @@ from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.validation import checked
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
@@ -116,7 +115,6 @@ class _Day(StrictSpec):
     date: Annotated[datetime.date | None, PlainValidator(_date)]
 
 
-@typed
 def solve(
     orders: str | Path | pd.DataFrame | Mapping[str, int] | Sequence[Mapping[str, Any]],
     city: str | City | None = None,

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mcvrp.model.arguments import require_types, typed
-from mcvrp.model.errors import McvrpError, alternatives, shown
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.shared_array import shared
 
@@ -30,6 +29,13 @@ MARGIN = 0.21
 def nfc(text: object) -> str:
     """Return ``text`` in Unicode's composed form: "é" is one character, or two that look the same."""
     return unicodedata.normalize("NFC", str(text))
+
+
+def _composed(address_ids: Iterable[object]) -> list[str]:
+    """Return the ids in composed form; McvrpError for a text, which would be one id per letter."""
+    if isinstance(address_ids, str):
+        raise McvrpError(f"address ids are a list, not the text {shown(address_ids)}")
+    return list(map(nfc, address_ids))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +96,6 @@ class City:
             )
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
-        require_types(City, vars(self))
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
         if self.spare < 0:
@@ -110,7 +115,7 @@ class City:
                 f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
                 ": give a frame that holds all nodes, or use City.framed"
             )
-        ids = tuple(map(nfc, self.address_ids))
+        ids = tuple(_composed(self.address_ids))
         object.__setattr__(self, "address_ids", ids)
         if ids and len(ids) != len(xy):
             raise McvrpError(f"a city of {len(xy)} nodes has {len(ids)} address_ids: give one per node")
@@ -118,7 +123,6 @@ class City:
             raise McvrpError("two addresses of a city have the same id: give each address its own id")
 
     @classmethod
-    @typed
     def uniform(cls, customers: int, seed: int) -> City:
         """Return the synthetic city of Sec. 5.1: uniform on the unit square, depot at its centre."""
         if customers < 1:
@@ -201,17 +205,14 @@ class City:
         ids = self.address_ids or map(str, range(len(self.xy)))
         return {address: node for node, address in enumerate(ids)}
 
-    @typed
     def nodes(self, address_ids: Iterable[object]) -> NDArray[np.int64]:
         """Return the node of each of ``address_ids``; McvrpError naming the first that is not in the city."""
-        ids = list(map(nfc, address_ids))
+        ids = _composed(address_ids)
         for address in ids:
             if address not in self._node_of:
-                near = alternatives(address, list(self._node_of))
-                raise McvrpError(f"{shown(address)} is not an address of the city{near}: correct the id")
+                raise McvrpError(f"{shown(address)} is not an address of the city: correct the id")
         return np.array([self._node_of[address] for address in ids], dtype=np.int64)
 
-    @typed
     def ids_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the address id of each of ``nodes``, such as those of a route."""
         nodes = list(nodes)

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
@@ -77,7 +76,6 @@ class Decoded:
         return self.solution(int(np.argmin(self.costs)))
 
 
-@typed
 def decode(
     model: FmMcvrp,
     city: City,

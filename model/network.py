@@ -15,57 +15,46 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Self, cast
+from typing import Annotated, Self, cast
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from mcvrp.model.city import City
-from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.features import FEATURES, CityTable
 
 # cuDNN makes a plan for every new shape, which takes some 90 ms: longer than a step of training or decoding,
 # whose shapes differ from one to the next. PyTorch prefers it on new GPUs; flash attention is left.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
+Count = Annotated[int, Field(ge=1)]
 _TRITON = find_spec("triton") is not None  # comes with PyTorch's CUDA packages only
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of the network; the defaults are the paper's (Sec. 5.2).
+    """The shape of the network; ValueError if its heads do not divide its dimension.
 
     ``pointer`` adds a projection of a node's embedding, which depends on the instance, to the node's weights
     in the output layer: see `FmMcvrp.node_weights`. ``landmarks`` is the number of landmarks
     whose travel costs are further features of a node: see `City.landmark_costs`.
     """
 
-    classes: int = 10_001
-    dim: int = 768
-    heads: int = 12
-    encoder_layers: int = 12
-    decoder_layers: int = 12
-    ff: int = 3072
-    dropout: float = 0.1
+    classes: Count
+    dim: Count
+    heads: Count
+    encoder_layers: Count
+    decoder_layers: Count
+    ff: Count
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     pointer: bool = False
-    landmarks: int = 0
+    landmarks: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self) -> None:
-        for name in ("classes", "dim", "heads", "encoder_layers", "decoder_layers", "ff"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise McvrpError(f"network.{name} must be a whole number from 1, not {shown(value)}")
         if self.dim % self.heads:
-            raise McvrpError(
-                f"network.dim {self.dim} is not a multiple of network.heads {self.heads}: make it one"
-            )
-        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
-            raise McvrpError(f"network.dropout must be a number in [0, 1), not {shown(self.dropout)}")
-        if type(self.pointer) is not bool:
-            raise McvrpError(f"network.pointer must be true or false, not {shown(self.pointer)}")
-        if type(self.landmarks) is not int or self.landmarks < 0:
-            raise McvrpError(f"network.landmarks must be a whole number from 0, not {shown(self.landmarks)}")
+            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
 
     @property
     def features(self) -> int:

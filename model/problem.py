@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.arguments import require_types, typed
 from mcvrp.model.city import DEPOT as DEPOT, City as City, frozen
 from mcvrp.model.errors import McvrpError
 
@@ -42,7 +41,6 @@ class Instance:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
         object.__setattr__(self, "demands", _whole(self.demands, np.uint16, "a demand"))
-        require_types(Instance, vars(self))
         object.__setattr__(self, "capacity", int(_whole(self.capacity, np.int64, "a capacity")))
         if not self.ids.size and not self.demands.size:
             raise McvrpError(
@@ -67,7 +65,6 @@ class Instance:
             )
 
     @classmethod
-    @typed
     def of(cls, city: City, orders: Mapping[Any, int], capacity: int) -> Instance:
         """Return the instance with ``orders``, the demand of each customer by its id (`City.address_ids`).
 
@@ -140,7 +137,6 @@ class Solution:
         return Solution(tuple(sorted(self.routes)))
 
 
-@typed
 def cost(city: City, solution: Solution) -> float:
     """Return the total travel cost of ``solution`` in the city's unit; McvrpError if it has other nodes."""
     path = solution.path
@@ -158,7 +154,6 @@ def exact_sum(legs: NDArray[np.float64]) -> float:
     return math.fsum(legs.tolist())
 
 
-@typed
 def infeasibility(instance: Instance, solution: Solution) -> str | None:
     """Return the reason for which ``solution`` does not serve ``instance``, or None if it is feasible."""
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))

@@ -12,7 +12,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from mcvrp.model.arguments import require_types
 from mcvrp.model.errors import McvrpError
 
 Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the extended paths
@@ -110,7 +109,6 @@ class Sampling(Independent):
     kind: ClassVar[str] = "NS"
 
     def __post_init__(self) -> None:
-        require_types(type(self), vars(self))
         if not 0 < self.p <= 1:
             raise McvrpError(f"the share p of nucleus sampling must be in (0, 1], not {self.p}")
         if self.k is not None and self.k < 1:
@@ -158,7 +156,6 @@ class Beam:
     kind: ClassVar[str] = "BS"
 
     def __post_init__(self) -> None:
-        require_types(Beam, vars(self))
         if self.width < 1:
             raise McvrpError(f"a beam needs a width of at least 1, not {self.width}")
 

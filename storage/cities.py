@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.problem import City
 from mcvrp.shared_array import shared_array
@@ -182,7 +181,6 @@ def city_names(store: Store) -> list[str]:
     return [name for name in store.folders("cities") if has_city(store, name)]
 
 
-@typed
 def load_city(store: Store, name: str) -> City:
     """Return the city ``name``; McvrpError without one, or if it is corrupt."""
     return stored_city(store, name).city

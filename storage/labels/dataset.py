@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
@@ -86,7 +85,6 @@ class Dataset:
     files: Mapping[int, Sequence[RowFile]] = field(repr=False)
 
     @classmethod
-    @typed
     def open(cls, store: Store, name: str) -> Dataset:
         """Return the dataset; McvrpError if it has no labels, and as in `list_files`."""
         dataset = cls.listed(store, name)
@@ -166,13 +164,11 @@ class Dataset:
                 "run mcvrp label with its preset"
             )
 
-    @typed
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
         return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
 
 
-@typed
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
     """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 

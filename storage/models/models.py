@@ -11,7 +11,6 @@ import shlex
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
@@ -160,7 +159,6 @@ def _card(store: Store, path: str, data: bytes) -> ModelCard:
     return as_document(data, ModelCard, store.url(path), named="model's card", hint=hint)
 
 
-@typed
 def load_model(store: Store, name: str, version: int | str | None = None) -> tuple[FmMcvrp, ModelCard]:
     """Return a model on the CPU, ready to decode, and its card.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.storage.documents import as_document
 from mcvrp.storage.store.store import Store
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MODEL_WEIGHTS = "model.safetensors"
 Arrays = dict[str, NDArray[Any]]
-_LATER = {"pointer", "landmarks"}  # fields that a card may lack
 _SHOWN = 110  # characters of the difference in an error message
 
 
@@ -56,11 +55,8 @@ def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hin
 
     from mcvrp.model.network import FmMcvrp, NetworkConfig
 
+    config = as_document(card, NetworkConfig, where, named="model's card", hint=hint)
     try:
-        names = {field.name for field in fields(NetworkConfig)}
-        if stray := (set(card) - names) | (names - _LATER - set(card)):
-            raise McvrpError(f"network.{min(stray)} is {'missing' if min(stray) in names else 'unknown'}")
-        config = NetworkConfig(**card)
         stored = sum(array.size for array in weights.values())
         if config.parameters() != stored:  # before it is built: a card may describe a network of any size
             raise McvrpError(

@@ -17,7 +17,6 @@ import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
-from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.store import local, s3
@@ -66,7 +65,6 @@ class Store:
         return _received, (self.uri,)
 
     @classmethod
-    @typed
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
         """Return the store at ``uri``, a local path or ``s3://bucket/prefix``.
 

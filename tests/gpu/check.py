@@ -29,7 +29,7 @@ from mcvrp.model.problem import City
 from tests.support.batches import sweep_batch
 
 SIZES = (20, 50, 100, 200, 400)
-PAPER = NetworkConfig()
+PAPER = NetworkConfig(10_001, dim=768, heads=12, encoder_layers=12, decoder_layers=12, ff=3072)
 SMALL = NetworkConfig(101, dim=64, heads=4, encoder_layers=2, decoder_layers=2, ff=128)
 CHECKED = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
 PRECISIONS = ("fp32", "tf32", "bf16")
