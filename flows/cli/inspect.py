@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcvrp.flows.cli.app import Outcome
@@ -15,7 +16,7 @@ from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, alternatives, brief, reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.labels.label_files import parse_table
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
@@ -111,12 +112,12 @@ def _file(store: Store, path: str) -> Outcome:
 
 
 def _parquet(store: Store, path: str) -> Outcome:
+    data = store.get(path)
     if layout.rows_of(path) and "/data/" in path:
-        read_table(store, path)  # every checksum: names a damaged file with its remedy
-    with store.open_input(path) as stream:
-        parquet = pq.ParquetFile(stream)
-        rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-        batch = next(parquet.iter_batches(batch_size=_HEAD), None)
+        parse_table(data, store.url(path))  # every checksum: names a damaged file with its remedy
+    parquet = pq.ParquetFile(pa.BufferReader(data))
+    rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+    batch = next(parquet.iter_batches(batch_size=_HEAD), None)
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
     columns = {field.name: str(field.type) for field in schema}
     lines = [counted(rows, "row"), *(f"  {name}: {kind}" for name, kind in columns.items())]

@@ -40,8 +40,6 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
 
     lines = [str(fault) for fault in report.faults]
     lines += [f"n={n}: no labels in rows {start} to {stop} (excluded)" for n, start, stop in report.missing]
-    if not report.manifest:
-        lines += ["no checksums were compared, as there is no valid manifest: mcvrp label writes it"]
     rate = report.rows / seconds if seconds > 0 else 0.0
     lines += [
         f"{counted(report.rows, 'label')} in {counted(report.files, 'file')} verified in "
@@ -49,14 +47,13 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
     ]
     if not report.good:
         removed = "removed" if report.deleted else f"mcvrp verify {name} --delete removes them"
-        kept = sum(fault.misnamed for fault in report.faults)
+        kept = sum(fault.misplaced for fault in report.faults)
         bad = len(report.faults) - kept
         faulty = f"{counted(bad, 'bad file')} ({removed}), " if bad else ""
-        faulty += f"{counted(kept, 'misplaced file')} (never removed), " if kept else ""
+        faulty += f"{counted(kept, 'misplaced file')} (to be moved away), " if kept else ""
         missing = counted(report.missing_rows, "label")
         lines[-1] += f"; {faulty}{missing} missing, {report.absent:,} without an answer"
-        first = "once misplaced files are away, " if kept else ""
-        again = f": {first}mcvrp label {report.settings} with its preset makes what is missing"
+        again = ": mcvrp label with its preset makes what is missing"
         lines[-1] += again if report.missing or bad else ""
     return "\n".join(lines)
 

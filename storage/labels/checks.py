@@ -1,4 +1,4 @@
-"""Checks of labels: every row is a feasible solution of its instance, in canonical form, at its cost."""
+"""Checks of labels: every row is a feasible solution of its instance at its cost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import COST_TOLERANCE, DEPOT, City, Solution
+from mcvrp.model.problem import COST_TOLERANCE, DEPOT, City
 from mcvrp.storage.labels.arrays import LabelArrays
 
-_TIE = 1e-9  # areas and angles that differ by less are compared by `canonical` itself
 _NODE_BITS = 32  # a visit is encoded as row << 32 | node
 
 
@@ -27,20 +25,18 @@ class RowFault:
 
 def require_sound(city: City, n: int, labels: LabelArrays) -> None:
     """Raise McvrpError for the first of ``labels`` that is infeasible or has another cost."""
-    # Not for the form: labels of a city that this one extends may have ties that are rounded otherwise.
-    if faults := row_faults(city, labels, form=False):
+    if faults := row_faults(city, labels):
         raise McvrpError(
             f"the label of instance (n={n}, i={faults[0].i}) has {faults[0].what}: "
             "remove the file and label again"
         )
 
 
-def row_faults(city: City, labels: LabelArrays, *, form: bool = True) -> list[RowFault]:
-    """Return the rows of ``labels`` that are infeasible or of another cost, or not in canonical ``form``."""
+def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
+    """Return the rows of ``labels`` that are infeasible or of another cost."""
     faults: list[RowFault] = []
     rows = np.arange(len(labels))
-    checks = [_wrong_customers, _unserved_customers, _overloads, _wrong_costs]
-    for check in checks + [_not_canonical] * form:
+    for check in (_wrong_customers, _unserved_customers, _overloads, _wrong_costs):
         wrong = check(city, labels)
         if wrong:
             faults += [RowFault(int(rows[r]), int(labels.index[r]), what) for r, what in wrong.items()]
@@ -91,34 +87,6 @@ def _wrong_costs(city: City, labels: LabelArrays) -> dict[int, str]:
         int(row): f"cost {float(labels.costs[row])!r}, but its routes cost {float(costs[row])!r}"
         for row in np.flatnonzero(wrong)
     }
-
-
-def _not_canonical(city: City, labels: LabelArrays) -> dict[int, str]:
-    # Orientation and order are computed for all routes at once, as `canonical` takes most of the time of a
-    # verification; only rows that have a route near a tie are compared with `canonical`.
-    nodes, routes, rows = labels.nodes, len(labels.row_of), len(labels)
-    delta = city.xy[nodes] - city.xy[0]
-    lengths = np.bincount(labels.route_of, minlength=routes)
-    sums = [np.bincount(labels.route_of, delta[:, axis], minlength=routes) for axis in (0, 1)]
-    angle = np.mod(np.arctan2(sums[1], sums[0]), 2 * np.pi)
-    doubtful = (lengths == 0) | (angle < _TIE) | (angle > 2 * np.pi - _TIE)
-    same_row = np.diff(labels.row_of) == 0
-    doubtful[1:] |= same_row & (np.diff(angle) < _TIE)
-    if city.symmetric:  # routes of an asymmetric cost matrix are never reversed
-        cross = delta[:-1, 0] * delta[1:, 1] - delta[1:, 0] * delta[:-1, 1]
-        inside = np.diff(labels.route_of) == 0
-        area = np.bincount(labels.route_of[1:][inside], cross[inside], minlength=routes)
-        doubtful |= (lengths > 1) & (area < _TIE * city.scale**2)
-    wrong = dict[int, str]()
-    starts = np.searchsorted(labels.row_of, np.arange(rows + 1))
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    for row in np.unique(labels.row_of[doubtful]).tolist():
-        stored = tuple(
-            tuple(nodes[bounds[k] : bounds[k + 1]].tolist()) for k in range(starts[row], starts[row + 1])
-        )
-        if canonical(city, Solution.of(stored)).routes != stored:
-            wrong[row] = "routes that are not in canonical form"
-    return wrong
 
 
 def _visits(labels: LabelArrays) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

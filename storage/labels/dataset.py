@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, enumerated
+from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
+OTHER_ROWS = "has other rows than its name says"
 _MOST_CHARACTERS = 100  # of a list of sizes
 
 
@@ -30,41 +31,20 @@ class RowFile(NamedTuple):
     bytes: int
 
 
-def list_files(store: Store, dataset: str, foreign: list[str] | None = None) -> dict[int, list[RowFile]]:
+def list_files(store: Store, dataset: str) -> dict[int, list[RowFile]]:
     """Return all files of ``dataset`` by size, first row, and the largest first.
 
-    Other Parquet files among them, which readers of the folder would take for labels, are an InvalidFields,
-    or their paths are added to ``foreign``.
+    McvrpError if there is another Parquet file among them, which readers of the folder would take for labels.
     """
     files: dict[int, list[RowFile]] = {}
-    others: list[str] = []
     for file in store.files(layout.data_dir(dataset)):
         if not file.path.endswith(".parquet"):
             continue
         size, rows = layout.size_of(file.path.rpartition("/")[0]), layout.rows_of(file.path)
         if size is None or rows is None or file.path != layout.label_file(dataset, size, *rows):
-            others.append(file.path)
-            continue
+            raise McvrpError(f"{store.url(file.path)} has not the name of a label file: move it away")
         files.setdefault(size, []).append(RowFile(*rows, file.path, file.size))
-    if foreign is not None:
-        foreign += others
-    elif others:
-        raise InvalidFields([f"{store.url(path)} {misnamed(store, dataset, path)}" for path in others])
     return {n: sorted(files[n], key=lambda file: (file.start, -file.stop)) for n in sorted(files)}
-
-
-def misnamed(store: Store, dataset: str, path: str) -> str:
-    """Return what is wrong with a file of another name at ``path``, and the name that its footer tells."""
-    try:
-        footer = read_footer(store, path)
-    except McvrpError:  # it has none
-        return "has not the name of a label file: move it away"
-    return other_name(layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop))
-
-
-def other_name(own: str) -> str:
-    """Return what is wrong with a file whose rows belong into the file ``own``."""
-    return f"has not the name of its rows: rename it to {own} unless there is one, or move it away"
 
 
 def without_merged(files: Sequence[RowFile]) -> list[RowFile]:
@@ -107,20 +87,17 @@ class Dataset:
     def label_files(self) -> Sequence[LabelFile]:
         """All files with their footers, by size and row.
 
-        McvrpError if one is truncated or is not a label file, InvalidFields if names are those of other rows.
+        McvrpError if one is truncated, is not a label file, or has the name of other rows.
         """
 
-        def read(named: tuple[int, RowFile]) -> LabelFile | str:
-            store, (n, file) = self.store, named
-            footer = read_footer(store, file.path)
+        def read(named: tuple[int, RowFile]) -> LabelFile:
+            n, file = named
+            footer = read_footer(self.store, file.path)
             if (footer.n, footer.row_start, footer.row_stop) != (n, file.start, file.stop):
-                return f"{store.url(file.path)} {misnamed(store, self.name, file.path)}"
+                raise McvrpError(f"{self.store.url(file.path)} {OTHER_ROWS}: move it away")
             return LabelFile(file.path, footer, file.bytes)
 
-        files = list(in_parallel(read, ((n, file) for n, files in self.files.items() for file in files)))
-        if others := [file for file in files if isinstance(file, str)]:
-            raise InvalidFields(others)
-        return [file for file in files if isinstance(file, LabelFile)]
+        return list(in_parallel(read, ((n, file) for n, files in self.files.items() for file in files)))
 
     def fingerprint(self) -> str:
         """Return a hash of city, instances and routes.

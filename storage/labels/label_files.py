@@ -15,11 +15,11 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
-from mcvrp.storage.labels.statistics import Totals
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read together
+_FOOTER_BYTES = 65_536  # that are read at first: most footers are shorter
 
 
 class CorruptFile(McvrpError):
@@ -60,8 +60,18 @@ def label_file(
         )
     require_sound(city, n, labels)
     first, last = int(rows[0]), int(rows[-1])
-    content, figures = content_hash(labels), Totals.of(table).encode()
-    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, dict(absent), figures)
+    footer = Footer(
+        spec_hash=spec_hash,
+        city_id=city.city_id,
+        n=n,
+        row_start=first,
+        row_stop=last + 1,
+        content=content_hash(labels),
+        cost=float(labels.costs.sum()),
+        routes=len(labels.row_of),
+        runtime=float(table["runtime"].to_numpy().sum()),
+        absent=dict(absent),
+    )
     buffer = io.BytesIO()
     pq.write_table(
         table.cast(SCHEMA).replace_schema_metadata(footer.metadata()),
@@ -79,18 +89,18 @@ def read_footer(store: Store, path: str) -> Footer:
 
     CorruptFile if the file is truncated or not a label file, another McvrpError if its version is newer.
     """
-    with store.open_input(path) as stream:
-        return _footer(stream, store.url(path))
+    data = store.get_end(path, _FOOTER_BYTES)
+    length = int.from_bytes(data[-8:-4], "little") + 8  # Parquet: the footer, its length, and "PAR1"
+    return parse_footer(data if length <= len(data) else store.get(path), store.url(path))
 
 
 def parse_footer(data: bytes, where: str) -> Footer:
-    """Return the footer of the label file whose bytes are ``data``; errors as in `read_footer`."""
-    return _footer(pa.BufferReader(data), where)
+    """Return the footer of the label file whose bytes, or the last of them, are ``data``.
 
-
-def _footer(stream: pa.NativeFile, where: str) -> Footer:
+    Errors as in `read_footer`.
+    """
     try:
-        schema = pq.read_metadata(stream).schema.to_arrow_schema()
+        schema = pq.read_metadata(pa.BufferReader(data)).schema.to_arrow_schema()
     except UNREADABLE as error:
         raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {hint(where)}") from error
     try:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
@@ -37,6 +36,7 @@ _COLUMNS = {
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 MADE_BY = ("source", "solver", "version", "budget", "cpu")  # columns of the provenance of a label
 _CHECK = b"check"  # key of the checksum of the footer itself
+_COUNTS, _TOTALS = ("n", "row_start", "row_stop", "routes", "schema_version"), ("cost", "runtime")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Footer:
 
     ``absent`` are rows of that range without a label, and why they have none. ``content`` is a sum of hashes
     of each row's instance and routes, independent of the order of the rows, their split into files and the
-    runtime of the solver. ``figures`` are the totals of `storage.labels.statistics`, as JSON.
+    runtime of the solver. ``cost`` (in the city's unit), ``routes`` and ``runtime`` (in seconds) are totals.
     """
 
     spec_hash: str
@@ -75,18 +75,15 @@ class Footer:
     row_start: int
     row_stop: int
     content: str
+    cost: float
+    routes: int
+    runtime: float
     absent: Mapping[int, str] = field(default_factory=dict)
-    figures: str = field(default="", repr=False)
     schema_version: int = SCHEMA_VERSION
 
     @property
     def rows(self) -> int:
         return self.row_stop - self.row_start - len(self.absent)
-
-    @property
-    def check(self) -> str:
-        """Checksum of the footer: no other file has it, not even one with the same rows."""
-        return self.metadata()[_CHECK].decode()
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return the footer as Parquet key-value metadata, with its checksum."""
@@ -113,7 +110,7 @@ class Footer:
                 f"{SCHEMA_VERSION}: update mcvrp"
             )
         values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
-        values |= {name: int(values[name]) for name in ("n", "row_start", "row_stop", "schema_version")}
+        values |= {name: int(values[name]) for name in _COUNTS} | {k: float(values[k]) for k in _TOTALS}
         values["absent"] = {int(row): str(why) for row, why in json.loads(values["absent"]).items()}
         return cls(**values)
 
@@ -127,29 +124,17 @@ def _checksum(metadata: dict[bytes, bytes]) -> bytes:
 
 def label_table(labels: Sequence[Label]) -> pa.Table:
     """Return ``labels`` as a table with `SCHEMA`."""
-    if not labels:
-        return SCHEMA.empty_table()
-    sizes = _offsets([label.instance.n for label in labels])
-    routes = [route for label in labels for route in label.solution.routes]
-    nodes = np.array([node for route in routes for node in route], dtype=np.uint32)
-    flat_routes = pa.ListArray.from_arrays(_offsets([len(route) for route in routes]), pa.array(nodes))
-    nested = {
-        "ids": pa.ListArray.from_arrays(sizes, np.concatenate([label.instance.ids for label in labels])),
-        "demands": pa.ListArray.from_arrays(
-            sizes, np.concatenate([label.instance.demands for label in labels])
-        ),
-        "capacity": pa.array([label.instance.capacity for label in labels], pa.uint32()),
-        "routes": pa.ListArray.from_arrays(
-            _offsets([len(label.solution.routes) for label in labels]), flat_routes
-        ),
-    }
-    columns = [
-        nested[field.name]
-        if field.name in nested
-        else pa.array([getattr(label, field.name) for label in labels], field.type)
-        for field in SCHEMA
+    rows = [
+        {
+            **vars(label),
+            "ids": label.instance.ids,
+            "demands": label.instance.demands,
+            "capacity": label.instance.capacity,
+            "routes": label.solution.routes,
+        }
+        for label in labels
     ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, SCHEMA)
 
 
 def table_labels(table: pa.Table, city_id: str) -> Iterator[Label]:
@@ -160,7 +145,3 @@ def table_labels(table: pa.Table, city_id: str) -> Iterator[Label]:
             solution=Solution.of(row.pop("routes")),
             **row,
         )
-
-
-def _offsets(lengths: Sequence[int]) -> pa.Array:
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from mcvrp.storage.store.errors import (
 )
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import S3Store
 
 T = TypeVar("T")
@@ -132,15 +131,15 @@ class Store:
 
         self._request("write", path, write)
 
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the bytes at ``path``, or those from ``start`` to ``stop`` (excluded).
+    def get(self, path: str) -> bytes:
+        """Return the bytes at ``path``; NoSuchFile if there is no such file."""
+        return self._request("read", path, lambda key: obstore.get(self._client, key).bytes().to_bytes())
 
-        NoSuchFile if there is none.
-        """
-        if stop is None:
-            return self._request("read", path, lambda key: obstore.get(self._client, key).bytes().to_bytes())
+    def get_end(self, path: str, size: int) -> bytes:
+        """Return the last ``size`` bytes at ``path``, all of a shorter file; NoSuchFile without one."""
+        last: GetOptions = {"range": {"suffix": size}}
         return self._request(
-            "read", path, lambda key: obstore.get_range(self._client, key, start=start, end=stop).to_bytes()
+            "read", path, lambda key: obstore.get(self._client, key, options=last).bytes().to_bytes()
         )
 
     def find(self, path: str) -> bytes | None:
@@ -148,10 +147,6 @@ class Store:
         with contextlib.suppress(NoSuchFile):
             return self.get(path)
         return None
-
-    def open_input(self, path: str) -> io.RawIOBase:
-        """Open ``path`` for random access; NoSuchFile if there is none."""
-        return _Reader(self, path, self.size(path))
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file at ``path``."""
@@ -283,30 +278,3 @@ class Store:
 @cache
 def _received(uri: str) -> Store:
     return Store(uri)  # one per address in another process: a worker receives a store with each task
-
-
-class _Reader(io.RawIOBase):
-    """File of a store that is read in ranges, for readers of Parquet."""
-
-    def __init__(self, store: Store, path: str, size: int) -> None:
-        self._store, self._path, self._size, self._position = store, path, size, 0
-
-    def read(self, size: int = -1) -> bytes:
-        start, stop = self._position, self._size
-        if size >= 0:
-            stop = min(start + size, stop)
-        self._position = max(start, stop)
-        return self._store.get(self._path, start, stop) if stop > start else b""
-
-    def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
-        self._position = position + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
@@ -50,14 +51,13 @@ def attempting(city: City, recipe: LabelRecipe, n: int) -> Attempt:
         instance = stream(n, i)
         try:
             answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
+            if answer.solution is None:
+                return answer.failure or "no answer"
+            solution = canonical(city, answer.solution)
+            # Recomputed from the city in float64: solvers round, and some report only their own cost.
+            exact = cost(city, solution)
         except Exception as error:  # whatever a solver raises is the instance's: others are solved
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if answer.solution is None:
-            return answer.failure or "no answer"
-        # Recomputed from the city in float64: solvers round distances, and some report only their own cost.
-        exact = cost(city, answer.solution)
-        return Label(
-            i, instance, answer.solution, exact, SOLVED, name, version, seed, budget, answer.seconds, cpu
-        )
+        return Label(i, instance, solution, exact, SOLVED, name, version, seed, budget, answer.seconds, cpu)
 
     return attempt

@@ -62,7 +62,7 @@ class _Run:
     """A run of the stage, under the lease of its dataset.
 
     ``made`` labels were stored in ``solving`` solver seconds. ``lost`` are units and merges that failed, with
-    the reason, ``unsolved`` units without any label, ``checksums`` those of the files that were created.
+    the reason, ``unsolved`` units without any label.
     """
 
     store: Store
@@ -73,7 +73,6 @@ class _Run:
     solving: float = 0.0
     lost: dict[Unit, str] = field(default_factory=dict)
     unsolved: dict[Unit, str] = field(default_factory=dict)
-    checksums: dict[str, str] = field(default_factory=dict)
 
     @property
     def spec(self) -> LabelSpec:
@@ -89,8 +88,6 @@ class _Run:
                 if isinstance(receipt, Exception):
                     receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
                 self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
-                if receipt.sha256:
-                    self.checksums[unit.path(spec.dataset)] = receipt.sha256
                 if len(receipt.absent) == unit.rows:
                     self.unsolved[unit] = receipt.failure
                 elif receipt.failure:
@@ -105,15 +102,13 @@ class _Run:
 
     def merge(self, todo: Sequence[Merge]) -> None:
         """Merge small files into large ones."""
-        context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
-        with Progress(f"merge {name}", len(todo), "files") as progress:
-            for merge, sha256 in windowed(
+        context = WorkerContext(self.store, self.source.city, self.source.recipe)
+        with Progress(f"merge {self.spec.dataset}", len(todo), "files") as progress:
+            for merge, refusal in windowed(
                 merge_files, todo, self.workers, context, refusals=True, tick=self.lease.check
             ):
-                if isinstance(sha256, Exception):
-                    self.lost[merge] = reason(sha256)
-                elif sha256:
-                    self.checksums[merge.path(name)] = sha256
+                if refusal:
+                    self.lost[merge] = reason(refusal)
                 progress.advance()
 
 
@@ -146,7 +141,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
             if todo:
                 run.merge(todo)
         labels = Dataset.listed(store, spec.dataset)
-        manifest = rebuild_manifest(labels, run.checksums)
+        manifest = rebuild_manifest(labels)
         write_card(store, city, spec.dataset, manifest, labels.label_files)
     absent, lacks = _completeness(run, labels.label_files)
     rows = spec.rows - absent

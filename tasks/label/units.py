@@ -66,14 +66,13 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """Result of a unit: the file with ``sha256`` and ``rows`` labels, ``solving`` seconds in the solver.
+    """Result of a unit: the file that it created has ``rows`` labels, of ``solving`` seconds in the solver.
 
-    ``absent`` are the rows that no attempt has solved, with the reason. Without ``sha256`` another worker has
+    ``absent`` are the rows that no attempt has solved, with the reason. Without ``rows`` another worker has
     created the file before, or none was created because of a ``failure``: no row was solved of those tried.
     """
 
     rows: int = 0
     solving: float = 0.0
-    sha256: str = ""
     absent: Mapping[int, str] = field(default_factory=dict)
     failure: str = ""

@@ -1,4 +1,4 @@
-"""Verification of a dataset from its bytes: every file on Ray, then whether rows are missing or twice there.
+"""Verification of a dataset from its bytes: every row of every file on Ray, then which rows are missing.
 
 Changes nothing, unless bad files are to be deleted: `mcvrp label` makes them again.
 """
@@ -8,22 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from mcvrp.model.errors import McvrpError, alternatives
+import numpy as np
+import pyarrow as pa
+
+from mcvrp.model.errors import McvrpError, alternatives, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
-from mcvrp.storage.labels.dataset import RowFile, list_files, misnamed, without_merged
-from mcvrp.storage.labels.manifest import read_manifest
-from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash
+from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.dataset import OTHER_ROWS, RowFile, list_files, without_merged
+from mcvrp.storage.labels.label_files import hint, parse_footer, parse_table
+from mcvrp.storage.labels.schema import Footer, OtherSchema
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
-from mcvrp.tasks.label.verify_file import Misplaced, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session, windowed
 from mcvrp.tasks.support.text import counted
+
+_MOST_CHARACTERS = 160  # of a message of a library
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class FileFault:
 
     path: str
     what: str
-    misnamed: bool = False  # whole but of another name or version, or no label file: never removed
+    misplaced: bool = False  # whole, but of other rows, another dataset or version: never removed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -50,8 +54,6 @@ class VerificationReport:
     missing: tuple[tuple[int, int, int], ...] = ()
     absent: int = 0  # rows in good files without a label
     deleted: bool = False  # the bad files were removed
-    manifest: bool = True  # there is one, with whose checksums files were compared
-    settings: str = ""  # of the preset for the whole dataset, as options of `mcvrp label`
 
     @property
     def good(self) -> bool:
@@ -60,15 +62,6 @@ class VerificationReport:
     @property
     def missing_rows(self) -> int:
         return sum(stop - start for _, start, stop in self.missing)
-
-
-@dataclass(frozen=True)
-class _VerifyContext:
-    """Context of every worker: the store, the spec and city, the manifest."""
-
-    store: Store
-    source: Source
-    manifest: dict[str, Any] | None
 
 
 def verify_dataset(
@@ -98,76 +91,106 @@ def verify_dataset(
 
 
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
-    dataset, foreign = source.spec.dataset, list[str]()
-    files = list_files(store, dataset, foreign=foreign)
-    faults = [FileFault(path, misnamed(store, dataset, path), misnamed=True) for path in foreign]
-    context = _VerifyContext(store, source, _manifest(store, dataset, faults))
-    results = dict(_verified(context, files, cores))
-    for path, result in results.items():
-        if isinstance(result, str):
-            faults.append(FileFault(path, result, misnamed=isinstance(result, Misplaced)))
+    files = list_files(store, source.spec.dataset)
+    results = dict(_verified(store, source, files, cores))
+    faults = [result for result in results.values() if isinstance(result, FileFault)]
     bad = {fault.path for fault in faults}
     good = {n: without_merged([f for f in files[n] if f.path not in bad]) for n in files}
     for before, file in (pair for n in good for pair in pairwise(good[n])):
         if file.start < before.stop:  # of two drivers at once: `mcvrp label` fills the gap
             faults.append(FileFault(file.path, f"has rows of {before.path}, too"))
     if delete:
-        store.delete_files(sorted(fault.path for fault in faults if not fault.misnamed))
+        store.delete_files(sorted(fault.path for fault in faults if not fault.misplaced))
     kept = [results[file.path] for n in good for file in good[n]]
     footers = [result for result in kept if isinstance(result, Footer)]
     return VerificationReport(
-        dataset,
+        source.spec.dataset,
         rows=sum(footer.rows for footer in footers),
         files=len(footers),
         faults=tuple(sorted(faults, key=lambda fault: fault.path)),
         missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
-        deleted=delete and any(not fault.misnamed for fault in faults),
-        manifest=context.manifest is not None,
-        settings=_settings(source.spec),
+        deleted=delete and any(not fault.misplaced for fault in faults),
     )
-
-
-def _settings(spec: LabelSpec) -> str:
-    count = "held_out" if spec.split == "valid" and spec.dataset.endswith("-held-out") else "count"
-    values = {"smallest": spec.smallest, "largest": spec.largest, count: spec.count}
-    return " ".join(f"--set label.{name}={value}" for name, value in values.items())
 
 
 def _missing(spec: LabelSpec, files: dict[int, list[RowFile]]) -> Iterator[tuple[int, int, int]]:
     yield from ((n, *gap) for n in spec.sizes for gap in gaps(files.get(n, []), 0, spec.count))
 
 
-def _manifest(store: Store, dataset: str, faults: list[FileFault]) -> dict[str, Any] | None:
-    """Return the manifest with the checksums of files, if there is one; one that is corrupt is a fault."""
-    try:
-        return read_manifest(store, dataset)
-    except StoreError:
-        raise
-    except McvrpError as error:
-        path = layout.manifest(dataset)
-        faults.append(FileFault(path, str(error).removeprefix(f"{store.url(path)} ")))
-        return None
-
-
 def _verified(
-    context: _VerifyContext, files: dict[int, list[RowFile]], cores: int
-) -> Iterator[tuple[str, Footer | str | None]]:
-    """Yield each path with the result of `_verify_one`, a sentence if its reader crashes."""
+    store: Store, source: Source, files: dict[int, list[RowFile]], cores: int
+) -> Iterator[tuple[str, Footer | FileFault | None]]:
+    """Yield each path with the result of `verify_file`, None if the file is gone."""
     rows = bad = 0
     paths = [file.path for n in files for file in files[n]]
-    with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
-        for path, result in windowed(_verify_one, paths, cores, context):
+    with Progress(f"verify {source.spec.dataset}", len(paths), "files") as progress:
+        for path, result in windowed(_verify_one, paths, cores, (store, source)):
             if isinstance(result, Exception):
-                result = f"crashes its readers ({type(result).__name__})"
+                result = FileFault(path, f"crashes its readers ({type(result).__name__})")
             rows += result.rows if isinstance(result, Footer) else 0
-            bad += isinstance(result, str) and not isinstance(result, Misplaced)
+            bad += isinstance(result, FileFault) and not result.misplaced
             faulty = f", {counted(bad, 'bad file')}" if bad else ""
             progress.advance(note=f"{counted(rows, 'label')} verified{faulty}")
             yield path, result
 
 
-def _verify_one(path: str, context: _VerifyContext) -> Footer | str | None:
-    """Return the result of `verify_file`, None if the file is gone."""
-    data = context.store.find(path)
-    return None if data is None else verify_file(data, path, context.source, context.manifest)
+def _verify_one(path: str, shared: tuple[Store, Source]) -> Footer | FileFault | None:
+    store, source = shared
+    data = store.find(path)
+    return None if data is None else verify_file(data, path, source)
+
+
+def verify_file(data: bytes, path: str, source: Source) -> Footer | FileFault:
+    """Return the footer of the label file at ``path`` with bytes ``data``, or what is wrong.
+
+    Whatever the bytes are, nothing is raised.
+    """
+    try:
+        footer, table = parse_footer(data, "it"), parse_table(data, "it")
+        if other := _misplaced(path, footer, source):
+            return FileFault(path, other, misplaced=True)
+        fault = _fault(footer, table, source)
+    except OtherSchema as error:
+        return FileFault(path, str(error).removeprefix("it "), misplaced=True)
+    except McvrpError as error:
+        fault = str(error).removeprefix("it ").removesuffix(f": {hint('it')}")[:_MOST_CHARACTERS]
+    except Exception as error:  # corrupt bytes raise errors of any kind
+        fault = f"cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
+    return FileFault(path, fault) if fault else footer
+
+
+def _fault(footer: Footer, table: pa.Table, source: Source) -> str:
+    """Return what is wrong with the first bad row, "" if all are good."""
+    labels = LabelArrays.of(table, footer.n)
+    index = np.arange(footer.row_start, footer.row_stop)
+    expected = np.setdiff1d(index, np.array([*footer.absent], dtype=np.int64))
+    if not np.array_equal(labels.index, expected):
+        return (
+            f"has not the rows that its footer declares, {footer.row_start} to {footer.row_stop} (excluded)"
+        )
+    for fault in row_faults(source.city, labels):
+        return f"has {fault.what}, at i={fault.i} of n={footer.n}"
+    for row, i in enumerate(labels.index.tolist()):
+        instance = source.stream(footer.n, i)
+        same = np.array_equal(instance.ids, labels.ids[row]) and instance.capacity == labels.capacities[row]
+        if not same or not np.array_equal(instance.demands, labels.demands[row]):
+            return f"has another instance than that of the spec, at i={i} of n={footer.n}"
+    return "" if content_hash(labels) == footer.content else "has other rows than its footer declares"
+
+
+def _misplaced(path: str, footer: Footer, source: Source) -> str:
+    """Return why a file with ``footer`` does not belong at ``path``, "" if it does."""
+    spec, recipe = source.spec, source.recipe
+    if footer.city_id != source.city.city_id:
+        return f"has labels of city {footer.city_id}, the dataset is of city {source.city.city_id}"
+    if footer.spec_hash != recipe.spec_hash:
+        return f"was made from spec {footer.spec_hash}, the dataset from {recipe.spec_hash}"
+    if path != layout.label_file(spec.dataset, footer.n, footer.row_start, footer.row_stop):
+        return OTHER_ROWS
+    if footer.n not in spec.sizes or footer.row_stop > spec.count:
+        return (
+            f"has rows {footer.row_start} to {footer.row_stop} (excluded) of n={footer.n}, the spec "
+            f"n={spec.smallest} to {spec.largest}, {spec.count} rows each"
+        )
+    return ""

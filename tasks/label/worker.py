@@ -5,7 +5,6 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ class WorkerContext:
 def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     """Solve the rows of ``unit`` and create its file, unless it exists; StoreError if the store refuses."""
     store, city, recipe, path = context.store, context.city, context.recipe, unit.path(context.recipe.dataset)
-    if store.stat(path) is not None:  # of a worker that was lost after it had created the file
+    if store.exists(path):  # of a worker that was lost after it had created the file
         return UnitReceipt()
     labels, absent = solve_rows(unit, city, recipe.seed, attempting(city, recipe, unit.n))
     if not labels:  # with no label at all, such a file would hide that the solver does not work
@@ -46,7 +45,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     if not store.put_new(path, data):
         return UnitReceipt()
     seconds = sum(label.runtime for label in labels.values())
-    return UnitReceipt(len(labels), seconds, hashlib.sha256(data).hexdigest(), absent)
+    return UnitReceipt(len(labels), seconds, absent)
 
 
 def solve_rows(
@@ -54,7 +53,7 @@ def solve_rows(
 ) -> tuple[dict[int, Label], dict[int, str]]:
     """Return the labels of the rows of ``unit``, by i, and why the others have none.
 
-    ``seed`` is that of the dataset. Every label is feasible, canonical and of the city's cost.
+    ``seed`` is that of the dataset. Every label is feasible and of the city's cost.
     """
     labels, failed = dict[int, Label](), dict[int, str]()
     for i in range(unit.start, unit.stop):
@@ -76,19 +75,17 @@ def solve_rows(
     return labels, failed
 
 
-def merge_files(merge: Merge, context: WorkerContext) -> str:
-    """Create the file of ``merge`` from its parts, then remove them; return its SHA-256, "" if it exists.
+def merge_files(merge: Merge, context: WorkerContext) -> None:
+    """Create the file of ``merge`` from its parts, unless it exists, then remove them.
 
     Raises CorruptFile if a part is corrupt; all parts are then still there.
     """
     store, city, recipe = context.store, context.city, context.recipe
-    path, sha256 = merge.path(recipe.dataset), ""
-    if store.stat(path) is None:
+    path = merge.path(recipe.dataset)
+    if not store.exists(path):
         found = in_parallel(store.get, merge.parts)
         parts = [(data, store.url(part)) for part, data in zip(merge.parts, found, strict=True)]
         table = pa.concat_tables([parse_table(*part) for part in parts])
         absent = {i: why for part in parts for i, why in parse_footer(*part).absent.items()}
-        data = label_file(city, recipe.spec_hash, merge.n, table, absent)
-        sha256 = hashlib.sha256(data).hexdigest() if store.put_new(path, data) else ""
+        store.put_new(path, label_file(city, recipe.spec_hash, merge.n, table, absent))
     store.delete_files(merge.parts)  # last: a kill before it leaves both, and readers leave out the parts
-    return sha256

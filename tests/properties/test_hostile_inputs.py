@@ -25,7 +25,6 @@ from mcvrp.flows.config.spec import require_consistent
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import load_city, save_city
-from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
@@ -87,7 +86,7 @@ def _one_list(length: int) -> bytes:
     return bytes(sink.getvalue())
 
 
-CARD, SPEC, MANIFEST = "cities/c/city.json", "labels/d/spec.json", "labels/d/manifest.json"
+CARD, SPEC = "cities/c/city.json", "labels/d/spec.json"
 NULL = json.dumps({"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "count": None})
 HUGE = npy(np.full((3, 3), 1e308))
 
@@ -111,10 +110,6 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "null in a spec": (
         stored(SPEC, NULL, lambda s: stored_spec(s, "d")),
         "spec.json is not a spec of labels",
-    ),
-    "null in a manifest": (
-        stored(MANIFEST, '{"files": null}', lambda s: read_manifest(s, "d")),
-        "manifest.json is not a manifest",
     ),
 }
 CHANGES = {  # of a preset, and part of the message

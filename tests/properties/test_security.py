@@ -141,7 +141,6 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
     store.put("a", b"1")
     for use in (
         store.get,
-        store.open_input,
         store.exists,
         store.size,
         store.folders,
