@@ -13,8 +13,6 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 import typer
 from typer import Argument, Option
 
-from mcvrp.model.errors import McvrpError
-
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 app = typer.Typer(
     **_PLAIN,
@@ -76,15 +74,21 @@ class Outcome:
 class Common:
     """Options of all commands."""
 
+    store: Annotated[str | None, opt("URI", "folder or s3://… (default: $MCVRP_STORE, or ./store)")] = None
+    json: Annotated[bool, flag("--json", "print the result as one JSON document on stdout")] = False
+    verbose: Annotated[bool, flag("--verbose", "show log output of libraries, and tracebacks")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPreset(Common):
+    """Options of commands that use a preset."""
+
     preset: Annotated[
         str | None, opt("NAME|FILE.toml", "preset (default: $MCVRP_PRESET, or laptop)", "MCVRP_PRESET")
     ] = None
-    store: Annotated[str | None, opt("URI", "folder or s3://… (default: $MCVRP_STORE, or ./store)")] = None
     overrides: Annotated[
         list[str], Option("--set", metavar="KEY=VALUE", help="set a field of the preset, empty: unset it")
     ] = field(default_factory=list)
-    json: Annotated[bool, flag("--json", "print the result as one JSON document on stdout")] = False
-    verbose: Annotated[bool, flag("--verbose", "show log output of libraries, and tracebacks")] = False
 
 
 @dataclass(frozen=True)
@@ -99,18 +103,9 @@ Body = TypeVar("Body", bound=Callable[..., Outcome])
 
 
 def command(
-    parent: typer.Typer,
-    text: str,
-    name: str = "",
-    *,
-    pipeline: bool = False,
-    preset: bool = True,
-    instead: str | None = None,
+    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False
 ) -> Callable[[Body], Body]:
     """Declare a function as a command of ``parent``, with ``pipeline`` as one that needs this extra.
-
-    Without ``preset``, or if the argument ``instead`` is given, it uses none: --preset and --set are refused,
-    $MCVRP_PRESET is of other commands.
 
     A parameter whose type is a dataclass, such as `Common`, stands for an option per field. Typer gets a
     function that returns a `Call`: commands run outside of it, where interrupts and errors are ours.
@@ -126,25 +121,19 @@ def command(
             else:
                 own.append(each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY))
 
-        def call(ctx: typer.Context, **values: Any) -> Call:
+        def call(**values: Any) -> Call:
             if pipeline:
                 from mcvrp.flows.config.preflight import require_pipeline
 
-                require_pipeline(ctx.command_path)
-            source = ctx.get_parameter_source("preset")  # or $MCVRP_PRESET
-            unused = not preset or (instead and values[instead])
-            if unused and ((source and source.name == "COMMANDLINE") or values["overrides"]):
-                subject = f"{ctx.command_path} {values[instead]}" if instead else ctx.command_path
-                raise McvrpError(f"{subject} uses no preset: omit --preset and --set")
+                require_pipeline()
             parts = {
                 key: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
                 for key, kind in grouped.items()
             }
             return Call(parts["common"], partial(body, **parts, **values))
 
-        context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        call.__signature__ = Signature([context, *own])  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in (context, *own)}
+        call.__signature__ = Signature(own)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in own}
         parent.command(name or body.__name__, help=text)(call)
         return body
 

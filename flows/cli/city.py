@@ -17,6 +17,7 @@ from mcvrp.flows.cli.app import (
     Sheet,
     Text,
     Unrounded,
+    WithPreset,
     arg,
     command,
     flag,
@@ -51,13 +52,13 @@ class NewAddresses:
 
 
 @command(cities, STAGES["city"].text)
-def create(common: Common) -> Outcome:
+def create(common: WithPreset) -> Outcome:
     from mcvrp.flows.cli.stage import spec_of
 
     return _made(common, spec_of(common).city)
 
 
-@command(cities, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import", preset=False)
+@command(cities, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
 def import_(
     common: Common,
     new: NewAddresses,
@@ -74,7 +75,7 @@ def import_(
     return _made(common, _spec(name or own, new, fields | {"unrounded": unrounded or None}))
 
 
-@command(cities, "add addresses to a city; its labels and models stay valid", preset=False)
+@command(cities, "add addresses to a city; its labels and models stay valid")
 def extend(
     common: Common,
     city: Annotated[str, arg("CITY", "name of the city")],

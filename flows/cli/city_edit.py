@@ -28,7 +28,6 @@ class Changes:
     cities,
     "change ranges and names of columns of a city; its labels and models stay valid",
     "set",
-    preset=False,
 )
 def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
     from mcvrp.flows.cli.output import aligned, named_columns, plain, writing
@@ -53,7 +52,7 @@ def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
     return Outcome(plain(summary), aligned(city_figures(summary)))
 
 
-@command(cities, "remove a city that nothing in the store refers to", preset=False)
+@command(cities, "remove a city that nothing in the store refers to")
 def remove(common: Common, city: CityArgument) -> Outcome:
     from mcvrp.flows.cli.output import writing
     from mcvrp.tasks.city.make import remove_city

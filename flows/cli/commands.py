@@ -16,6 +16,7 @@ from mcvrp.flows.cli.app import (
     Sheet,
     Text,
     Unrounded,
+    WithPreset,
     app,
     arg,
     command,
@@ -30,7 +31,7 @@ _NoPrefect = Annotated[bool, flag("--no-prefect", "run without a Prefect server,
 
 def _stage_command(name: str) -> None:
     @command(app, STAGES[name].text, STAGES[name].command, pipeline=True)
-    def run(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+    def run(common: WithPreset, no_prefect: _NoPrefect = False) -> Outcome:
         from mcvrp.flows.cli.stage import run_stage
 
         return run_stage(STAGES[name], common, recorded=not no_prefect)
@@ -41,7 +42,7 @@ for _name in ("pipeline", "label", "train", "attention", "benchmark", "nightly",
 
 
 @command(app, "estimate the cost of a run")
-def plan(common: Common) -> Outcome:
+def plan(common: WithPreset) -> Outcome:
     from mcvrp.flows.cli.plan import plan_run
 
     return plan_run(common)
@@ -50,7 +51,7 @@ def plan(common: Common) -> Outcome:
 _preset = group("preset", "list presets, write one for a city, describe the fields")
 
 
-@command(_preset, "list the included presets", "list", preset=False)
+@command(_preset, "list the included presets", "list")
 def presets(common: Common) -> Outcome:
     from mcvrp.flows.config.preset import described_presets
 
@@ -60,7 +61,7 @@ def presets(common: Common) -> Outcome:
 
 @command(_preset, "write NAME.toml, a preset for a city")
 def new(
-    common: Common,
+    common: WithPreset,
     name: Annotated[str, arg("NAME", "name of the preset, its labels and model")],
     city: Annotated[Text, opt("NAME", "name of the city (default: NAME)")] = None,
     sizes: Annotated[Range, opt("LO HI", "customers per day (default: those of driven days)")] = None,
@@ -70,7 +71,7 @@ def new(
     return new_preset(common, name, city, sizes)
 
 
-@command(_preset, "describe the fields of a preset", preset=False)
+@command(_preset, "describe the fields of a preset")
 def fields(
     common: Common,
     path: Annotated[Text, arg("[SECTION]", "section or field, such as train.phases (default: all)")] = None,
@@ -81,7 +82,7 @@ def fields(
     return Outcome([field._asdict() for field in found], "\n".join(map(str, found)))
 
 
-@command(app, "describe artifacts of the store", preset=False)
+@command(app, "describe artifacts of the store")
 def inspect(
     common: Common,
     path: Annotated[Text, arg("[PATH]", "artifact, MODEL@VERSION, file or folder (default: all)")] = None,
@@ -125,7 +126,7 @@ class Day:
 
 
 @command(app, "route a day's orders")
-def solve(common: Common, day: Day) -> Outcome:
+def solve(common: WithPreset, day: Day) -> Outcome:
     from mcvrp.flows.cli.solve import solve_and_write
 
     return solve_and_write(common, day)
@@ -133,7 +134,7 @@ def solve(common: Common, day: Day) -> Outcome:
 
 @command(app, "start the Prefect server and UI; Ctrl-C stops them", pipeline=True)
 def ui(
-    common: Common,
+    common: WithPreset,
     port: Annotated[int, Option(min=1, max=65535, help="port of the UI")] = 4200,
 ) -> Outcome:
     import contextlib

@@ -48,11 +48,7 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     try:
         call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
-        text = " ".join(error.format_message().split())
-        text = text.replace(
-            "Got unexpected extra argument(s)", "these values belong to no argument or option:"
-        )
-        raise McvrpError(brief(text)) from None
+        raise McvrpError(brief(" ".join(error.format_message().split()))) from None
     return call
 
 

@@ -45,7 +45,7 @@ def model_versions(store: Store, name: str) -> Outcome | None:
     return Outcome(document, "\n".join([table(titles, rows, (0, 4, 5)), *history]))
 
 
-@command(app, "make a version the champion of its model", preset=False)
+@command(app, "make a version the champion of its model")
 def promote(
     common: Common,
     model: _Model,
@@ -69,20 +69,15 @@ def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Ou
     return _moved(name, champion.version, version)
 
 
-@command(app, "restore the previous champion", instead="model")
-def rollback(
-    common: Common,
-    model: Annotated[Text, arg("[MODEL]", "name (default: the preset's)")] = None,
-    why: _Why = None,
-) -> Outcome:
+@command(app, "restore the previous champion")
+def rollback(common: Common, model: _Model, why: _Why = None) -> Outcome:
     from mcvrp.flows.cli.output import writing
-    from mcvrp.flows.cli.stage import spec_of
     from mcvrp.storage.models.models import chosen_model
     from mcvrp.storage.models.registry import roll_back
 
-    name, store = model or spec_of(common).train.model, writing(common)
-    chosen_model(store, name, None)  # there has to be one
-    return _moved(name, *roll_back(store, name, why or ""))
+    store = writing(common)
+    chosen_model(store, model, None)  # there has to be one
+    return _moved(model, *roll_back(store, model, why or ""))
 
 
 def _moved(name: str, was: int | None, now: int | None) -> Outcome:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
-from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.app import Outcome, WithPreset
 from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
 from mcvrp.flows.config.preflight import planned_city
@@ -42,7 +42,7 @@ class Cost:
         return self.part, f"{self.count:,}" if self.count else "", *hours, size
 
 
-def plan_run(common: Common) -> Outcome:
+def plan_run(common: WithPreset) -> Outcome:
     """Return the cost of a run of the preset as a table."""
     preset = preset_of(common)
     spec = preset.spec(common.overrides)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.app import Outcome, WithPreset
 from mcvrp.flows.cli.output import reading
 from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.preset import DEFAULT, Preset
@@ -29,7 +29,7 @@ _BENCHMARK_SECONDS, _MOST_INSTANCES = 120, 200  # of one core; per size
 _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
 
 
-def new_preset(common: Common, name: str, city: str | None, sizes: Range | None) -> Outcome:
+def new_preset(common: WithPreset, name: str, city: str | None, sizes: Range | None) -> Outcome:
     """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
     name = layout.checked_name("preset", name.removesuffix(".toml"))
     store, file = reading(common), f"{name}.toml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcvrp.flows.cli.app import Common, Outcome, began
+from mcvrp.flows.cli.app import Outcome, WithPreset, began
 from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
 from mcvrp.flows.cli.stage import spec_of
@@ -18,7 +18,7 @@ from mcvrp.tasks.solve.spec import AUTO, MODEL, DecodingSpec, SolveSpec
 _OF_MODEL = {*DecodingSpec.model_fields, "version"}  # fields that only a model's search reads
 
 
-def solve_and_write(common: Common, day: Day) -> Outcome:
+def solve_and_write(common: WithPreset, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, columns = is_vrp(day.orders), named_columns(day.columns)
     changed = [text.partition("=")[0].strip() for text in common.overrides]

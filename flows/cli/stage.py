@@ -4,48 +4,38 @@ from __future__ import annotations
 
 import logging
 
-from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.app import Outcome, WithPreset
 from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
 from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import Stage
-from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import city_names, load_city, stored_city
-from mcvrp.tasks.solve.plan import model_of
-from mcvrp.tasks.support.text import listed
+from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.cities import stored_city
 
 logger = logging.getLogger(__name__)
 
 
-def preset_of(common: Common) -> Preset:
+def preset_of(common: WithPreset) -> Preset:
     """Return the preset of ``common``, by default the demo's."""
     return Preset.read(common.preset or DEFAULT)
 
 
-def spec_of(common: Common) -> PipelineSpec:
+def spec_of(common: WithPreset) -> PipelineSpec:
     """Return the spec of the preset with the overrides."""
     return preset_of(common).spec(common.overrides)
 
 
-def run_stage(stage: Stage, common: Common, *, recorded: bool) -> Outcome:
+def run_stage(stage: Stage, common: WithPreset, *, recorded: bool) -> Outcome:
     """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``."""
     store, preset = writing(common), preset_of(common)
-    spec, named = preset.spec(common.overrides), preset.name
-    if stage.name == "nightly" and not common.preset and (cities := city_names(store)):
-        if len(cities) > 1:
-            raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
-        [city] = cities  # of the files in incoming/, which need not be the demo's
-        model, _ = model_of(store, load_city(store, city), city, spec.night.model, "--set nightly.model")
-        spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
-        named += f" with city {spec.city.name} and model {spec.night.model}"
-    parameters = stage.asks(spec)
+    parameters = stage.asks(preset.spec(common.overrides))
     if stage.name == "pipeline":  # its city may not exist yet
         stage.load_check()(store, *parameters.values())
     elif stage.check:
         name, *specs = parameters.values()
         stage.load_check()(store, stored_city(store, name), *specs)
-    logger.info("preset %s, store %s", named, store.url())
+    logger.info("preset %s, store %s", preset.name, store.url())
     from mcvrp.flows.server.server import prefect_server
 
     with prefect_server(wanted=recorded), checked_before():

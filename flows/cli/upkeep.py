@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, flag
+from mcvrp.flows.cli.app import Common, Outcome, WithPreset, app, arg, command, flag
 from mcvrp.model.errors import IncompleteError
 
 if TYPE_CHECKING:
@@ -15,20 +15,15 @@ if TYPE_CHECKING:
 @command(app, "verify every label of a dataset", pipeline=True)
 def verify(
     common: Common,
-    dataset: Annotated[Text, arg("[DATASET]", "name (default: the preset's)")] = None,
+    dataset: Annotated[str, arg("DATASET", "name of the dataset")],
     delete: Annotated[bool, flag("--delete", "remove bad files (default: report only)")] = False,
 ) -> Outcome:
     from mcvrp.flows.cli.output import plain, reading, writing
-    from mcvrp.flows.cli.stage import spec_of
     from mcvrp.tasks.label.verify import verify_dataset
 
-    store, workers = (writing if delete else reading)(common), None
-    if dataset is None or common.preset or common.overrides:
-        spec = spec_of(common).label
-        dataset, workers = dataset or spec.dataset, spec.workers
-    began = time.monotonic()
+    store, began = (writing if delete else reading)(common), time.monotonic()
     name = dataset.removeprefix("labels/").strip("/")
-    report = verify_dataset(store, name, workers=workers, delete=delete)
+    report = verify_dataset(store, name, delete=delete)
     seconds = time.monotonic() - began
     document = {"good": report.good, **plain(report), "seconds": seconds}
     return Outcome(document, _text(name, report, seconds), 0 if report.good else IncompleteError.exit_code)
@@ -60,7 +55,7 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
 
 @command(app, "list unused artifacts; --delete removes them")
 def gc(
-    common: Common,
+    common: WithPreset,
     delete: Annotated[bool, flag("--delete", "remove the listed artifacts (default: list only)")] = False,
 ) -> Outcome:
     from mcvrp.flows.cli.output import plain, reading, size_text, table, writing

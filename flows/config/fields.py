@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.model.errors import McvrpError, alternatives
+from mcvrp.model.errors import McvrpError
 
 _NAMES = {  # by types of JSON
     "string": "text",
@@ -36,13 +36,10 @@ def described(path: str = "") -> list[Described]:
     wanted = re.sub(r"\.\d+", ".N", path)  # phases and datasets are numbered
     start = f"{wanted}." if path else ""
     schema = PipelineSpec.model_json_schema()
-    every = list(_fields("", schema, schema["$defs"]))
+    every = _fields("", schema, schema["$defs"])
     found = [field for field in every if f"{field.path}.".startswith(start)]
     if not found:
-        paths = [field.path for field in every]
-        sections = [path.rpartition(".")[0].removesuffix(".N") for path in paths]
-        fields = list(dict.fromkeys([*PipelineSpec.model_fields, *sections, *paths]))
-        raise McvrpError(f"a preset has no field {path!r}{alternatives(wanted, fields)}")
+        raise McvrpError(f"a preset has no field {path!r}")
     return found
 
 

@@ -6,16 +6,12 @@ themselves (`config.inputs`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -65,24 +61,8 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
     check_attention_models(store, city.city, attention)
 
 
-@dataclass(frozen=True)
-class _Reported:
-    name: str
-    version: int
-
-
-@dataclass(frozen=True)
-class _Configuration:
-    """Settings of a report (`configuration.json`)."""
-
-    model: _Reported | None = None
-    label: Any = None
-    train: Any = None
-    benchmark: Any = None
-
-
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
-    """Raise McvrpError if a model is missing, of another city, or not that of a report to be replaced."""
+    """Raise McvrpError if a model is missing or of another city, or a size is impossible."""
     from mcvrp.storage.models.models import chosen_model
     from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
@@ -94,17 +74,7 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
         return
     if model is None:
         raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
-    card = chosen_model(store, model, benchmark.version)
-    card.require_city(city.city, city.name)
-    path = f"{layout.benchmark_dir(benchmark.run)}/configuration.json"
-    if benchmark.version or not store.exists(path):
-        return
-    kept = read_document(store, path, _Configuration, named="configuration of a report", hint="remove it")
-    if kept.model and kept.model != _Reported(card.name, card.version):
-        raise McvrpError(
-            f"report {benchmark.run!r} is of model {kept.model.name!r} version {kept.model.version}, not "
-            f"of {card.name!r} version {card.version}: set benchmark.version, or another benchmark.run"
-        )
+    chosen_model(store, model, benchmark.version).require_city(city.city, city.name)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
@@ -132,10 +102,10 @@ def planned_city(store: Store, spec: PipelineSpec) -> PlannedCity:
     return planned
 
 
-def require_pipeline(command: str) -> None:
-    """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
+def require_pipeline() -> None:
+    """Raise McvrpError if the extra `pipeline` is not installed."""
     if missing := [name for name in _PIPELINE if find_spec(name) is None]:
         raise McvrpError(
-            f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
+            f"this command needs the extra 'pipeline', but {missing[0]} is not installed: run "
             "pip install '.[pipeline]' in the source folder of mcvrp"
         )

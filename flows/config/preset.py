@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import checked
-from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, brief, nearest, reason, shown
+from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage.parsing import parse_toml
 from mcvrp.tasks.files.file_bytes import require_file
 from mcvrp.tasks.label.spec import taken_by
@@ -43,10 +41,7 @@ class Preset:
         except UnicodeDecodeError:
             raise McvrpError(f"{file} is not UTF-8: save it in this encoding") from None
         except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            names = sorted(each.name for each in path.parent.glob("*.toml")) if missing else []
-            why = f"{reason(error)}{alternatives(file, names)}"
-            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {why}") from None
+            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {reason(error)}") from None
         except ValueError as error:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
@@ -79,25 +74,9 @@ class Preset:
         def where(field: str) -> str:
             if any(f"{key}.".startswith(f"{field}.") or f"{field}.".startswith(f"{key}.") for key in changed):
                 return "--set "
-            return f"{self.name}{self._line(field)}: "
+            return f"{self.name}: "
 
         return checked(PipelineSpec, self.document(overrides), where)
-
-    def _line(self, field: str) -> str:
-        """Return the line of ``field``, "train.phases.0.lr", as text: ", line 12", or "" if it has none."""
-        section, _, key = field.rpartition(".")
-        table, arrays = "", Counter[str]()
-        for number, line in enumerate(self.toml.splitlines(), start=1):
-            if header := re.match(r"\s*(\[\[?)\s*([\w.-]+)", line):
-                arrays[header[2]] += header[1] == "[["
-                table = ""
-                for part in header[2].split("."):
-                    table = f"{table}.{part}".removeprefix(".")
-                    if count := arrays[re.sub(r"\.\d+", "", table)]:
-                        table += f".{count - 1}"
-            elif table == section and re.match(rf"\s*{re.escape(key)}\s*=", line):
-                return f", line {number}"
-        return ""
 
 
 def preset_names() -> list[str]:

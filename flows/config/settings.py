@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-from mcvrp.model.errors import McvrpError
-
 DEFAULT_STORE = "./store"
 
 # No telemetry and no pickles, whatever the defaults of the libraries are.
@@ -56,14 +54,8 @@ def cache_dir() -> Path:
 def prepare(*, verbose: bool) -> None:
     """Set the variables that libraries read when they are imported, in this process and its children.
 
-    Variables that the user has set are kept. McvrpError if the user has no home folder.
+    Variables that the user has set are kept.
     """
-    try:
-        Path.home()
-    except RuntimeError:
-        raise McvrpError(
-            "this user has no home folder: set HOME to a folder that the user may write"
-        ) from None
     for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
     os.environ[_LOGGERS] = _extended(os.environ.get(_LOGGERS, ""), "mcvrp")

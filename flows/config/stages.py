@@ -102,8 +102,7 @@ _TABLE = (
     ),
     Stage(
         "nightly", "nightly",
-        "ingest driven routes, fine-tune the champion, compare, promote or report why not (without a "
-        "preset: laptop's settings, the store's city and model)",
+        "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "tasks.retrain.trial:check_trial", "night_figures", "night_tables", "night_lacks",
         place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),
@@ -117,7 +116,7 @@ _TABLE = (
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
-        lambda preset: {"city": preset.city.name, "model": preset.train.model, **preset.solve.groups},
+        lambda preset: {"city": preset.city.name, "model": None, **preset.solve.groups},
         figures="solve_figures", lacks="solve_lacks",
         place=lambda made, asked: layout.solution_dir(_load("tasks.solve.outputs:day_name")(made.planned)),
     ),

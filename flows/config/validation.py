@@ -1,6 +1,6 @@
 """Validation of specs and flow parameters, with the same messages for forms, the API and `--set`.
 
-Errors are pydantic's, one line per field; `_EXPECTED` replaces those of its words that are a programmer's.
+Errors are pydantic's, one line per field; `_EXPECTED` replaces its regular expressions.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import InvalidFields, brief, nearest, shown as quoted
+from mcvrp.model.errors import InvalidFields, brief, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import UNIT_PATTERN
 from mcvrp.tasks.files.file_bytes import IN_STORE, is_pasted
@@ -24,14 +24,7 @@ from mcvrp.tasks.train.spec import BASE
 Model = TypeVar("Model", bound=BaseModel)
 _FILES = {"orders", "start", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
-_EXPECTED = {  # by type of an error, and by pattern
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a section of fields"),
-    **dict.fromkeys(("string_type", "string_too_short"), "text"),
-    "tuple_type": "a list such as [20, 50] or ['hgs']",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}",
+_EXPECTED = {  # by pattern
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
     LENGTH_PATTERN: "one with a unit such as 45km, 20.5km or 90min",
     BASE.pattern: "a model and version such as lyon@3",
@@ -104,50 +97,30 @@ def checked(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        by_field, details = dict[str, list[ErrorDetails]](), error.errors(include_url=False)
-        unknown = {detail["loc"][:-1] for detail in details if detail["type"] == "extra_forbidden"}
-        # a misspelt field is missing, too: the fields of its section are checked once its name is right
-        details = [each for each in details if each["type"] != "missing" or each["loc"][:-1] not in unknown]
-        above = {detail["loc"][:k] for detail in details for k in range(len(detail["loc"]))}
-        for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):  # causes first
-            if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
-                by_field.setdefault(_dotted(detail, data), []).append(detail)
+        by_field = dict[str, list[ErrorDetails]]()
+        for detail in error.errors(include_url=False):
+            by_field.setdefault(_dotted(detail, data), []).append(detail)
         sentences = (
-            f"{where(name)}{name}: {sentence(each, model)}" if name else where(name) + sentence(each)
+            f"{where(name)}{name}: {_sentence(each)}" if name else where(name) + _sentence(each)
             for name, each in by_field.items()
         )
         raise InvalidFields(list(sentences)) from None
 
 
-def sentence(details: list[ErrorDetails], model: type[BaseModel] | None = None) -> str:
+def _sentence(details: list[ErrorDetails]) -> str:
     """Return what is wrong with the value of a field: several errors for a union."""
     first, text = details[0], " or ".join(dict.fromkeys(map(_message, details)))
-    if first["type"] == "extra_forbidden" and model:
-        return f"there is no such field ({_nearest(model, first['loc'])})"
-    if first["type"] not in ("missing", "value_error"):
+    if first["type"] == "extra_forbidden":
+        return "there is no such field"
+    if first["type"] not in ("missing", "value_error", "too_short", "too_long"):
         text += f", not {quoted(first['input'], _VALUE)}"
     return text.replace(" or Input should be ", " or ")
 
 
 def _message(detail: ErrorDetails) -> str:
-    context = detail.get("ctx", {})
-    if expected := _EXPECTED.get(detail["type"]) or _EXPECTED.get(context.get("pattern", "")):
-        return f"Input should be {expected.format_map(context)}"
+    if expected := _EXPECTED.get(detail.get("ctx", {}).get("pattern", "")):
+        return f"Input should be {expected}"
     return detail["msg"].removeprefix("Value error, ")
-
-
-def _nearest(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
-    for part in path[:-1]:  # also indices, and members of unions
-        if field := model.model_fields.get(str(part)):
-            model = spec_of(field.annotation) or model
-    return nearest(str(path[-1]), list(model.model_fields), "there are")
-
-
-def spec_of(kind: Any) -> type[BaseModel] | None:
-    """Return the spec that a field of type ``kind`` holds, alone, optional or in a list."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind
-    return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _dotted(detail: ErrorDetails, data: Any) -> str:

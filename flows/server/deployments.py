@@ -6,13 +6,13 @@ One deployment per stage, named like it: Prefect's runner executes their runs, e
 from __future__ import annotations
 
 import asyncio
-import copy
+import contextlib
 import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -37,11 +37,9 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.model.problem import City
-from mcvrp.storage.cities import city_names, load_city
+from mcvrp.storage.cities import city_names
 from mcvrp.storage.layout import TRIAL_NAME
-from mcvrp.storage.models.models import model_card, versions
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import INTERRUPTED
 from mcvrp.tasks.support.registry import offering
@@ -139,39 +137,24 @@ def _server(port: int) -> Iterator[str]:
 def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDeployment:
     """Return the deployment of the stage ``name``, its form filled in from ``preset``.
 
-    Without one it keeps its parameters, at first those of the demo's preset. Unless runs are scheduled, which
-    have to stay those of their city, names that ``store`` lacks are replaced (`stocked`). Schedules are
-    those of the server if it knows the deployment: they may have been changed in the UI.
+    Without one it keeps its parameters, at first those of the demo's preset. Schedules are those of the
+    server if it knows the deployment: they may have been changed in the UI. Forms offer names of ``store``.
     """
     flow: Flow[Any, Any] = STAGES[name].load_flow()  # type: ignore[assignment]
-    schedules, paused, before = [], False, dict[str, Any]()
+    schedules, paused = [], False
     parameters = first_values(name, preset or load_preset(DEFAULT))
     if name == "nightly":
         schedules = [DeploymentScheduleCreate(schedule=_NIGHTLY, slug="nightly", active=False)]
-    with get_client(sync_client=True) as client:
-        try:
-            stored = client.read_deployment_by_name(f"{name}/{name}")
-        except ObjectNotFound:
-            pass
-        else:
-            kept = {"schedule", "active", "parameters", "slug", "max_scheduled_runs"}
-            documents = [schedule.model_dump(include=kept) for schedule in stored.schedules]
-            schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
-            before = stored.parameters
-            parameters = parameters if preset else before
-    makes, scheduled = name in _MAKING, any(schedule.active for schedule in schedules)
-    if not (preset or makes or scheduled):
-        parameters = stocked(name, parameters, store)
-    if name == "solve" and preset and parameters["model"] not in store.folders("models"):
-        parameters = parameters | {"model": None}  # runs use the city's, once it has one
-    if scheduled and parameters != before:
-        logger.warning("%s is scheduled: its runs now have the settings of this preset", name)
-    if scheduled and name == "nightly" and parameters["city"] not in city_names(store):
-        logger.warning("nightly is scheduled for city %r, which the store lacks", parameters["city"])
+    with get_client(sync_client=True) as client, contextlib.suppress(ObjectNotFound):
+        stored = client.read_deployment_by_name(f"{name}/{name}")
+        kept = {"schedule", "active", "parameters", "slug", "max_scheduled_runs"}
+        documents = [schedule.model_dump(include=kept) for schedule in stored.schedules]
+        schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
+        parameters = parameters if preset else stored.parameters
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )
-    with offering({} if makes else names_in(store)):
+    with offering({} if name in _MAKING else names_in(store)):
         made = flow.to_deployment(
             name,
             parameters=parameters,
@@ -195,34 +178,6 @@ def names_in(store: Store) -> dict[str, list[str]]:
     """Return the names that forms offer, by folder of ``store``, without datasets of nights and rounds."""
     datasets = [name for name in store.folders("labels") if not TRIAL_NAME.fullmatch(name)]
     return {"cities": city_names(store), "labels": datasets, "models": store.folders("models")}
-
-
-def stocked(name: str, parameters: Mapping[str, Any], store: Store) -> dict[str, Any]:
-    """Return ``parameters`` of the stage ``name`` with names of ``store`` in place of those that it lacks."""
-    filled, names = copy.deepcopy(dict(parameters)), names_in(store)
-    if not names["cities"]:
-        return filled
-    if filled["city"] not in names["cities"]:
-        filled["city"] = names["cities"][0]
-    city = load_city(store, filled["city"])
-    models = [model for model in names["models"] if _is_of(store, city, model)]
-    if "model" in filled and filled["model"] not in models:
-        filled["model"] = models[0] if models else None
-    field, choices = {"train": ("dataset", names["labels"])}.get(name, ("model", models))
-    stage = filled.get(name, {})
-    if choices and stage.get(field, choices[0]) not in choices:
-        stage[field] = choices[0]
-    return filled
-
-
-def _is_of(store: Store, city: City, model: str) -> bool:
-    """Return whether ``model`` routes ``city``, as far as its card can be read."""
-    try:
-        return bool(versions(store, model)) and city.accepts(model_card(store, model).city_id)
-    except StoreError:
-        raise
-    except McvrpError:  # damaged: commands that use it report it
-        return False
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:

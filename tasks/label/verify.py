@@ -64,14 +64,11 @@ class VerificationReport:
         return sum(stop - start for _, start, stop in self.missing)
 
 
-def verify_dataset(
-    store: Store, dataset: str, *, workers: int | None = None, delete: bool = False
-) -> VerificationReport:
+def verify_dataset(store: Store, dataset: str, *, delete: bool = False) -> VerificationReport:
     """Verify every label of ``dataset``, and ``delete`` the files that are bad, or only report them.
 
-    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, its spec
-    is missing or corrupt, a night or round made it, or its city is not in the store; StoreError if a file
-    cannot be read, which may be good.
+    Raises McvrpError if there is no such dataset, its spec is missing or corrupt, a night or round made it,
+    or its city is not in the store; StoreError if a file cannot be read, which may be good.
     """
     if not store.list(layout.label_dir(dataset)):
         others = alternatives(dataset, store.folders("labels"))
@@ -86,7 +83,7 @@ def verify_dataset(
         )
     spec, city_id = stored_spec(store, dataset)
     source = Source(spec, find_city(store, city_id))
-    with ray_session(workers) as cores:
+    with ray_session() as cores:
         return _verify(store, source, cores, delete=delete)
 
 

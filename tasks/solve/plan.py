@@ -209,12 +209,10 @@ def _require_roads(roads: str | None, facts: RoadFacts | None, city: str) -> Non
         raise McvrpError(f"--roads {roads}: the costs of city {city!r} are of {facts.source}: give that")
 
 
-def model_of(
-    store: Store, city: City, name: str, usual: str, option: str = "--model"
-) -> tuple[str | None, str]:
+def model_of(store: Store, city: City, name: str, usual: str) -> tuple[str | None, str]:
     """Return the model of ``city``, called ``name``: ``usual`` if it is one, otherwise the only one.
 
-    None, and the reason, if there is none. McvrpError if there are several: ``option`` names one.
+    None, and the reason, if there is none. McvrpError if there are several.
     """
     models, reason = [], f"the store has no model of city {name!r}"
     for model in sorted(store.folders("models"), key=lambda each: (each != usual, each)):
@@ -230,5 +228,5 @@ def model_of(
             return model, ""
         models.append(model)
     if len(models) > 1:
-        raise McvrpError(f"city {name!r} has several models, {listed(models)}: name one by {option}")
+        raise McvrpError(f"city {name!r} has several models, {listed(models)}: name one by --model")
     return (models[0], "") if models else (None, reason)

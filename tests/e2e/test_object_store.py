@@ -59,7 +59,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     try:
         for command in (
             ("run", "--preset", "smoke", "--no-prefect", "--set", methods),
-            ("verify", "--preset", "smoke"),
+            ("verify", "smoke"),
             ("gc", "--delete"),
             ("inspect", "models/smoke"),
         ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,11 +32,9 @@ def contradictions(name: str, *overrides: str) -> str:
 def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text((FOLDER / "smoke.toml").read_text().replace("count = 40", "count = 0"))
-    said = re.sub(
-        r", line \d+", "", error(str(own), "city.seed=-1", "trian.lr=1", "benchmark.methods=['hgz']")
-    )
+    said = error(str(own), "city.seed=-1", "trian.lr=1", "benchmark.samples=0")
     assert [line.split(": ")[:-1] for line in sorted(said.splitlines())] == [
-        ["--set benchmark.methods.0"],
+        ["--set benchmark.samples"],
         ["--set city.seed"],
         ["--set trian"],
         ["own.toml", "label.count"],
@@ -49,30 +46,11 @@ def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> Non
     said = contradictions("smoke", "train.dataset=other", "label.smallest=21")
     assert [line.split(" = ")[0] for line in said.splitlines()] == ["train.dataset", "train.smallest"]
     own.write_text((FOLDER / "smoke.toml").read_text().replace("[label]", "[lable]"))
-    assert "own.toml: lable: there is no such field (did you mean label?)" in error(str(own)).splitlines()[0]
+    assert "own.toml: lable: there is no such field" in error(str(own)).splitlines()
     own.write_text((FOLDER / "smoke.toml").read_text().replace("\nsmallest", "\nsmalest", 1))
-    assert error(str(own)).endswith("smalest: there is no such field (did you mean smallest?)")
+    assert error(str(own)).endswith("smalest: there is no such field")
     own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
-    assert error(str(own)).endswith("\nand 100 more: correct these first")
-
-
-def test_an_error_names_the_line_of_its_field(tmp_path: Path) -> None:
-    """Also in tables of an array; not for what is overridden or missing."""
-    text = (
-        (FOLDER / "laptop.toml")
-        .read_text()
-        .replace("lr = 0.0003", "lr = -1")
-        .replace("\ncount =", "\n# count =")
-    )
-    (tmp_path / "own.toml").write_text(text)
-    line = text.splitlines().index("lr = -1") + 1
-    said = error(str(tmp_path / "own.toml"), "train.batch=-3").splitlines()
-    for start in (
-        f"own.toml, line {line}: train.phases.4.lr: ",
-        "--set train.batch: ",
-        "own.toml: label.count: ",
-    ):
-        assert any(each.startswith(start) for each in said), said
+    assert error(str(own)).endswith("\nand 104 more: correct these first")
 
 
 @pytest.mark.parametrize("solver", ["mine", "'mine'", "pyvrp", "lkh3"])
@@ -165,7 +143,7 @@ def test_set_changes_single_fields() -> None:
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
-        ("label.cuont=3", ["--set label.cuont: ", "did you mean count?"]),
+        ("label.cuont=3", ["--set label.cuont: there is no such field"]),
         ("label.count=-3", ["label.count: ", "not -3"]),
         ("label.fleet=many", ["label.fleet: ", "'default' or ", "not 'many'"]),
         ("city.name=a/b", ["city.name: ", "not 'a/b'"]),
@@ -175,7 +153,7 @@ def test_set_changes_single_fields() -> None:
         ("label.count", ["label.count", "key=value"]),
         ("=3", ["--set '=3': write key=value"]),
         (".count=3", ["--set '.count=3': write key=value"]),
-        ("label.count=1e99", ["--set label.count: Input should be a whole number, not 1e+99"]),
+        ("label.count=1e99", ["--set label.count: ", "integer", "not 1e+99"]),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
     ],
 )
@@ -246,8 +224,6 @@ def test_names_and_files_of_presets(tmp_path: Path) -> None:
     assert "evening, gpu, helsinki, laptop, paper, smoke" in error("zzz")
     assert "other.toml cannot be read" in error(str(tmp_path / "other.toml"))
     own = tmp_path / "own.toml"
-    own.touch()
-    assert "(did you mean own.toml?)" in error(str(tmp_path / "onw.toml"))
     for mark in (b"", b"\xef\xbb\xbf"):
         own.write_bytes(mark + (FOLDER / "smoke.toml").read_bytes())
         assert load_preset(str(own)) == load_preset("smoke")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from mcvrp.flows.config.settings import prepare
-from mcvrp.model.errors import McvrpError
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +31,3 @@ def test_no_proxy_leads_to_our_own_servers(lower: dict[str, str], upper: dict[st
     for _ in range(2):
         prepare(verbose=False)
         assert (os.environ["no_proxy"], os.environ["NO_PROXY"]) == (wanted, wanted)
-
-
-def test_a_user_without_home_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
-    with pytest.raises(McvrpError, match="no home folder: set HOME"):
-        prepare(verbose=False)

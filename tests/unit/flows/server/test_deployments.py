@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from prefect.utilities.callables import parameter_schema
@@ -20,9 +18,6 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server import deployments
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.registry import offering
 from tests.support.solving import put_day
@@ -41,51 +36,8 @@ def test_a_deployment_keeps_its_parameters_without_a_preset(
     monkeypatch.setattr(deployments, "get_client", lambda sync_client: client)
     assert deployments.deployment("nightly", None, store).parameters["city"] == "smoke"
     assert deployments.deployment("nightly", laptop, store).parameters["city"] == "laptop"
-    put_day(store)
-    assert deployments.deployment("nightly", None, store).parameters["city"] == "small"
-    assert deployments.deployment("nightly", laptop, store).parameters["city"] == "laptop"
-    ours = load_preset("smoke", ["city.name=small", "train.model=small"])
-    assert deployments.deployment("solve", ours, store).parameters["model"] == "small"
-    assert deployments.deployment("solve", laptop, store).parameters["model"] is None
     read.side_effect = ObjectNotFound(Exception())
     assert deployments.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
-
-
-@pytest.mark.parametrize("name", [name for name in STAGES if name not in ("city", "pipeline")])
-def test_forms_name_what_the_store_has(name: str, tmp_path: Path) -> None:
-    """City, model and dataset; the form of a day without a model of its city names none."""
-    store = Store.open(tmp_path / "store")
-    first = deployments.first_values(name, load_preset("laptop"))
-    assert deployments.stocked(name, first, store) == first
-    save_city(store, "empty", City.uniform(5, seed=1))
-    assert deployments.stocked(name, first, store)["city"] == "empty"
-    assert deployments.stocked(name, first, store).get("model") is None
-    put_day(store)
-    filled = deployments.stocked(name, first | {"city": "small"}, store)
-    assert filled.get("model", "small") == "small"
-    if name in ("nightly", "improve"):
-        assert filled[name]["model"] == "small"
-
-
-def test_what_is_scheduled_keeps_its_city(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also one that the store lacks: its runs are refused, and no other city's champion is retrained."""
-    put_day(store := Store.open(tmp_path / "store"))
-    nights = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 2 * * *"), active=True)
-    parameters = deployments.first_values("nightly", load_preset("smoke"))
-    stored = SimpleNamespace(schedules=[nights], paused=False, parameters=parameters)
-    client = nullcontext(SimpleNamespace(read_deployment_by_name=lambda name: stored))
-    monkeypatch.setattr(deployments, "get_client", lambda sync_client: client)
-    assert deployments.deployment("nightly", None, store).parameters == parameters
-
-
-def test_a_damaged_model_is_not_proposed(tmp_path: Path) -> None:
-    """The UI starts without it."""
-    put_day(store := Store.open(tmp_path / "store"))
-    store.put(layout.model_card("small", 1), b"{")
-    filled = deployments.stocked(
-        "benchmark", deployments.first_values("benchmark", load_preset("laptop")), store
-    )
-    assert (filled["city"], filled["model"]) == ("small", None)
 
 
 def test_forms_offer_the_names_of_the_store(tmp_path: Path) -> None:

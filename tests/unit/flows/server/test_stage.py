@@ -28,7 +28,7 @@ def test_what_a_form_sends_becomes_specs() -> None:
     assert arguments["label"].partitions == 31
     assert arguments["store"] is None
     assert parsed(PARAMETERS, arguments)["label"] is arguments["label"]
-    with pytest.raises(McvrpError, match=r"storr: there is no such field \(did you mean store"):
+    with pytest.raises(McvrpError, match="storr: there is no such field"):
         parsed(PARAMETERS, {**GIVEN, "storr": "s3://b"})
 
 
@@ -36,7 +36,7 @@ def test_what_a_form_sends_becomes_specs() -> None:
     ("values", "message"),
     [
         (changed(count=-3), "label.count: Input should be greater than or equal to 1, not -3"),
-        (changed(cuont=3), "label.cuont: there is no such field (did you mean count?)"),
+        (changed(cuont=3), "label.cuont: there is no such field"),
         (changed(demand=[0, 9]), "label: demand = [0, 9] is not a range within 1 to 65535"),
         ({"label": GIVEN["label"]}, "city: Field required"),
         ({**GIVEN, "city": "../c"}, "city: "),

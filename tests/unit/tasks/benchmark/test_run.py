@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.decoding import Greedy, Nucleus, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import write_results
-from mcvrp.storage.cities import stored_city
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -83,29 +81,6 @@ def test_the_command_refuses_in_one_sentence(
     assert err.count("\n") == 1
     assert all(part in err for part in parts), err
     assert store.list("") == before
-
-
-def test_a_report_of_another_version_is_replaced_only_if_the_version_is_set(store: Store) -> None:
-    put_models(store, make_city(store, SMOKE.city).city.city_id)
-    smoke, path = stored_city(store, "smoke"), f"{layout.benchmark_dir('smoke')}/configuration.json"
-    for version, asked in ((1, None), (2, 1)):
-        store.put_json(path, {"model": {"name": "smoke", "version": version}})
-        spec = SMOKE.benchmark.model_copy(update={"version": asked, "attention": "none"})
-        check_benchmark(store, smoke, spec, "smoke")
-    with pytest.raises(
-        McvrpError, match=r"model 'smoke' version 2, not of 'smoke' version 1: set benchmark.version"
-    ):
-        check_benchmark(store, smoke, spec.model_copy(update={"version": None}), "smoke")
-
-
-@pytest.mark.parametrize("damaged", [[], {"model": {"name": "smoke"}}, {"model": 3}])
-def test_a_damaged_configuration_of_a_report_is_named(store: Store, damaged: object) -> None:
-    put_models(store, make_city(store, SMOKE.city).city.city_id)
-    path = f"{layout.benchmark_dir('smoke')}/configuration.json"
-    store.put_json(path, damaged)
-    spec = SMOKE.benchmark.model_copy(update={"attention": "none"})
-    with pytest.raises(McvrpError, match=rf"{path} is not a valid .*: remove it"):
-        check_benchmark(store, stored_city(store, "smoke"), spec, "smoke")
 
 
 def solved(solver: Callable[[], Solver]) -> Callable[[list[Instance]], object]:
