@@ -72,9 +72,6 @@ def label_figures(label: LabelSummary) -> Figures:
         "new": f"{label.new:,}",
         "time": duration(label.seconds),
     }
-    if label.new and label.solving > 0:
-        figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, the solver alone"
-        figures["workers"] = str(label.workers)
     if label.absent:
         figures["unsolved"] = counted(label.absent, "instance")
     if label.held_out:
@@ -92,30 +89,15 @@ def phase_figures(phase: PhaseSummary) -> Figures:
     figures = {
         "phase": phase.phase,
         "steps": f"{phase.steps:,}",
-        "samples": f"{phase.samples:,}",
         "resumed from step": f"{phase.began_at:,}",
         "time": duration(phase.seconds),
     }
-    for name in ("problem_loss", "solution_loss", "sampled_cost", "tokens_per_second"):
-        value = phase.metrics.get(name)
-        if value is not None:
-            figures[name.replace("_", " ")] = f"{value:,.0f}" if "tokens" in name else f"{value:,.3f}"
+    for name in ("problem_loss", "solution_loss", "sampled_cost"):
+        if (value := phase.metrics.get(name)) is not None:
+            figures[name.replace("_", " ")] = f"{value:,.3f}"
     if (kept := phase.metrics.get("kept_step")) is not None:
         figures["note"] = f"the held-out gap became worse: ends with the weights of step {kept:,}"
     return {**figures, **_held_out_gap(phase)}
-
-
-def phase_table(phases: Sequence[PhaseSummary]) -> str:
-    """Return the key figures of phases as a Markdown table with one column per phase, followed by notes.
-
-    One row per phase would be wider than the pages of Prefect, which cut off wide tables.
-    """
-    figures = [dict(phase_figures(phase)) for phase in phases]
-    notes = [f"- {each['phase']}: {each.pop('note')}" for each in figures if "note" in each]
-    header, *rows = dict.fromkeys(name for each in figures for name in each)
-    cells = [[name, *(each.get(name, "") for each in figures)] for name in rows]
-    figures_table = table([header, *(each[header] for each in figures)], cells, right=True)
-    return "\n\n".join(filter(None, [figures_table, "\n".join(notes)]))
 
 
 def train_figures(train: TrainSummary) -> Figures:

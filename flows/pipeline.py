@@ -48,7 +48,7 @@ def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, s
     pictures = {
         "Map of the addresses": layout.city_map(pipeline.city.name),
         "Losses": layout.run_losses(pipeline.train.run),
-        "Gaps to HGS": f"{folder}/figures/gaps.png",
+        "Gaps and times": f"{folder}/figures/gap-time.png",
         "A day routed": f"{folder}/figures/solution.png",
     }
     paths = {

@@ -8,8 +8,8 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_training
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
-from mcvrp.flows.figures import phase_figures, phase_table, train_figures
-from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
+from mcvrp.flows.figures import phase_figures, train_figures
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -25,7 +25,7 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
     with showing_progress(subject):
         summary = train_phase(store, city, spec, phase, settings.cache_dir())
     paths = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
-    body = training_curve(store, spec.run, [phase]), links(store, paths)
+    body = album(store, {"Losses": layout.run_losses(spec.run)}), links(store, paths)
     show_figures(subject, f"Phase {phase} of run {spec.run}", phase_figures(summary), *body)
     return summary
 
@@ -43,12 +43,12 @@ def train(
     opened, read = inputs(check_training, store, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(opened, train, read))
-    curve = training_curve(opened, train.run, [phase.name for phase in train.phases])
+    curve = album(opened, {"Losses": layout.run_losses(train.run)})
     paths = {
         "the model": layout.model_dir(summary.model.name, summary.model.version),
         "the run": layout.run_dir(train.run),
         "its card": layout.run_card(train.run),
     }
-    body = phase_table(phases), curve, links(opened, paths)
+    body = curve, links(opened, paths)
     show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), *body)
     return summary

@@ -65,12 +65,7 @@ def code(text: object) -> str:
 
 def image(name: str, address: str) -> str:
     """Return an image at ``address`` with the alternative text ``name``."""
-    return f"!{link(name, address)}"
-
-
-def link(name: str, address: str) -> str:
-    """Return a link to ``address`` with the text ``name``."""
-    return f"[{escaped(name)}]({quote(address, safe=_URL_SAFE)})"
+    return f"![{escaped(name)}]({quote(address, safe=_URL_SAFE)})"
 
 
 def table(

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcvrp.storage.markdown import code, escaped, link
+from mcvrp.storage.markdown import code, escaped
 
 PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register entries when they are imported
 _PROGRAMS = ("hybgensea", "pyvrp", "elkai", "torch", "deepspeed")
@@ -52,11 +52,6 @@ class Provenance:
         return "; ".join(map(str, self.makers))
 
 
-def is_outside(path: str) -> bool:
-    """Return whether ``path`` of a parent is not one of the store, but has a scheme such as `OUTSIDE`."""
-    return ":" in path.split("/")[0]
-
-
 def made(parents: Iterable[Parent | None], earlier: Provenance | None = None) -> Provenance:
     """Return the provenance of what this installation makes now, or resumes after its ``earlier`` makers."""
     makers = dict.fromkeys([*(earlier.makers if earlier else ()), installation()])
@@ -84,17 +79,10 @@ def provenance_in(document: object) -> Provenance | None:
 _ADAPTER = TypeAdapter(Provenance)
 
 
-def provenance_line(provenance: Provenance | None, path: str) -> str:
-    """Return makers and parents as Markdown for the README of the artifact at ``path``, "" if unknown.
-
-    Parents are links, unless the artifact is in a folder outside of the store (``path`` is "").
-    """
+def provenance_line(provenance: Provenance | None) -> str:
+    """Return makers and parents as Markdown for a card, "" if unknown."""
     if provenance is None:
         return ""
-    to_store = "../" * (path.count("/") + 1)
-    parents = [
-        link(name, to_store + name) if path and not is_outside(name) else code(name.removeprefix(OUTSIDE))
-        for name in (parent.path for parent in provenance.parents)
-    ]
+    parents = [code(parent.path.removeprefix(OUTSIDE)) for parent in provenance.parents]
     origins = f" from {', '.join(parents)}" if parents else ""
     return f"Made by {escaped(provenance)}{origins}."

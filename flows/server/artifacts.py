@@ -31,9 +31,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
-from mcvrp.tasks.support.pictures import png
 from mcvrp.tasks.support.progress import INTERRUPTED, ProgressReport, listening
-from mcvrp.tasks.train.card import begun_phases, loss_figure
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +97,7 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     bars: dict[str, _Bar] = {}
 
     def listener(report: ProgressReport) -> None:
-        bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
+        bar = bars.setdefault(report.label, _Bar(artifact_key(f"{subject} {report.label} progress")))
         if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
             bar.show(report.share, str(report))
 
@@ -118,24 +116,10 @@ def artifact_key(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def progress_key(subject: str, label: str) -> str:
-    """Return the key of a bar: that of ``subject``, followed by the words of ``label`` that are not in it."""
-    key = artifact_key(subject)
-    words = [word for word in artifact_key(label).split("-") if word and word not in key.split("-")]
-    return "-".join([key, *words, "progress"])
-
-
 def links(store: Store, paths: Mapping[str, str]) -> str:
     """Return a Markdown list of ``paths`` in ``store`` as text: Prefect's page removes links to files."""
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
-    how = (
-        "`aws s3 cp ADDRESS .` copies a file."
-        if "://" in store.uri
-        else "Paths are on the server: open one in a browser there, or copy it."
-    )
-    return "\n".join(
-        ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]
-    )
+    return "\n".join(["**In the store** (`mcvrp inspect PATH` describes any of them)", "", *lines])
 
 
 def picture(name: str, png: bytes) -> str:
@@ -158,15 +142,6 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
             left -= len(png)
             pictures.append(picture(name, png))
     return "\n\n".join(pictures)
-
-
-def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
-    """Return a picture of the losses of ``phases`` of ``run`` as Markdown, "" if none has begun."""
-    begun = begun_phases(store, run, phases)
-    if not begun:
-        return ""
-    name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, png(loss_figure(begun)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:

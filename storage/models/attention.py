@@ -186,24 +186,11 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
 
 
 def _readme(card: AttentionCard) -> str:
-    network, recipe = card.network, card.recipe
-    weights = f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"
     return markdown.card(
         f"Attention model {card.name}, {card.n} customers",
-        {
-            "city": f"`{card.city_id}`",
-            "customers per instance": f"{card.n} (no other size)",
-            "network": f"{network['layers']} encoder layers, d_model {network['dim']}, {network['heads']} "
-            f"heads, ff {network['ff']}",
-            "training": f"REINFORCE, {card.steps:,} steps of {recipe['batch']} instances, samples per "
-            f"instance: {recipe['paths']}",
-            "learning rate": f"{recipe['lr']:g}, times {recipe['lr_decay']:g} per epoch",
-            "time": f"{card.seconds:,.0f} s on {markdown.escaped(card.hardware)}",
-            "mean greedy cost": f"{card.untrained:.4f} before training"
-            + (f", {card.epochs[-1].greedy:.4f} after its last epoch" if card.epochs else ""),
-            "weights": f"none: the training diverged at {card.diverged}" if card.diverged else weights,
-        },
+        {"city": f"`{card.city_id}`"},
+        attention_table([card]),
         lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
         "labels.",
-        made=provenance_line(card.provenance, card.folder),
+        made=provenance_line(card.provenance),
     )

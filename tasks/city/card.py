@@ -30,21 +30,11 @@ def write_city_card(
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
     store.put(layout.city_map(name), png(city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)))
-    matrix = {"matrix.parquet": "travel costs from each node (row) to each node"}
     text = card(
         f"City `{name}`",
         city_facts(city, addresses, roads),
         image("Map of the addresses", "map.png"),
-        lead=f"{'A synthetic' if addresses is None else 'An imported'} city: {city.customers:,} customers "
-        "and a depot (node 0).",
-        files={
-            "city.parquet": "x and y of each node, the depot first; of an imported city also id, lon, lat, "
-            "and the other columns of its file as `address.NAME`",
-            **({} if city.matrix is None else matrix),
-            "city.json": "frame, unit, ranges, parent and hash; written last",
-            "map.png": "the map above",
-        },
-        made=provenance_line(provenance, layout.city_dir(name)),
+        made=provenance_line(provenance),
     )
     store.put(layout.city_readme(name), text.encode())
 
@@ -58,6 +48,11 @@ def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None 
         "id": f"`{city.city_id}`",
         "extent": f"{length_text(width, unit).strip()} by {length_text(height, unit).strip()}",
         "costs": _costs(city, roads),
+        "demand": "the paper's, 1 to 9" if city.demand is None else "{} to {}".format(*city.demand),
+        "capacity": (
+            "the paper's table, by size" if city.capacity is None else "{} to {}".format(*city.capacity)
+        ),
+        "output classes": f"{city.classes:,}, of them {city.spare:,} reserved for future addresses",
     }
     if roads is not None:
         facts |= _road_facts(roads)
@@ -65,27 +60,13 @@ def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None 
         facts["depot"] = code(addresses.ids[DEPOT])
         if addresses.lonlat is not None:
             lon, lat = addresses.lonlat[DEPOT]
-            facts["depot"] += (
-                f" at {abs(lat):.4f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.4f}° {'E' if lon >= 0 else 'W'}"
-            )
-        if addresses.further:
-            facts["columns"] = ", ".join(map(code, addresses.further))
-        if addresses.columns:
-            facts["called"] = ", ".join(f"{name}: {code(title)}" for name, title in addresses.columns.items())
-        if addresses.dates:
-            facts["dates"] = addresses.dates
-        if addresses.projection:
-            facts["projection"] = f"`{addresses.projection}`"
-    facts["demand"] = "the paper's, 1 to 9" if city.demand is None else "{} to {}".format(*city.demand)
-    facts["capacity"] = (
-        "the paper's table, by size" if city.capacity is None else "{} to {}".format(*city.capacity)
-    )
-    facts["output classes"] = f"{city.classes:,}, of them {city.spare:,} reserved for future addresses"
+            facts["depot"] += f", latitude {lat:.4f}, longitude {lon:.4f}"
+        facts["columns"] = ", ".join(map(code, addresses.further))
+        facts["called"] = ", ".join(f"{name}: {code(title)}" for name, title in addresses.columns.items())
+        facts["dates"] = addresses.dates or ""
     if city.extends:
-        facts["extends"] = (
-            f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels are valid here"
-        )
-    return facts
+        facts["extends"] = f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers"
+    return {name: text for name, text in facts.items() if text}
 
 
 def _costs(city: City, roads: RoadFacts | None) -> str:
@@ -97,12 +78,10 @@ def _costs(city: City, roads: RoadFacts | None) -> str:
 
 def _road_facts(roads: RoadFacts) -> dict[str, str]:
     made = f"profile {roads.profile}, SHA-256 {roads.extract[:16]}" if roads.extract else "its own profile"
-    facts = {
-        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}"
+    return {
+        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}",
+        "left out": listed(map(code, roads.left_out), _LISTED),  # all are in city.json
     }
-    if roads.left_out:
-        facts["left out"] = listed(map(code, roads.left_out), _LISTED)  # all are in city.json
-    return facts
 
 
 def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:

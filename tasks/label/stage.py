@@ -41,17 +41,15 @@ _MOST_CHARACTERS = 80  # of the first reason
 class LabelSummary:
     """Result of a run of the stage.
 
-    Of the labels of the spec ``rows`` exist, ``new`` of them made by this run in ``seconds`` (wall clock) on
-    ``workers`` cores with ``solving`` solver seconds in all. No attempt has solved the ``absent`` ones, of
-    which ``lacks`` is a sentence, or "". ``held_out`` is the summary of the held-out dataset, if it has one.
+    Of the labels of the spec ``rows`` exist, ``new`` of them made by this run in ``seconds`` (wall clock). No
+    attempt has solved the ``absent`` ones, of which ``lacks`` is a sentence, or "". ``held_out`` is the
+    summary of the held-out dataset, if it has one.
     """
 
     dataset: str
     rows: int
     new: int
     seconds: float
-    solving: float
-    workers: int
     absent: int = 0
     lacks: str = ""
     held_out: LabelSummary | None = None
@@ -61,8 +59,8 @@ class LabelSummary:
 class _Run:
     """A run of the stage, under the lease of its dataset.
 
-    ``made`` labels were stored in ``solving`` solver seconds. ``lost`` are units and merges that failed, with
-    the reason, ``unsolved`` units without any label.
+    ``made`` labels were stored. ``lost`` are units and merges that failed, with the reason, ``unsolved``
+    units without any label.
     """
 
     store: Store
@@ -70,7 +68,6 @@ class _Run:
     lease: Lease
     workers: int = 0
     made: int = 0
-    solving: float = 0.0
     lost: dict[Unit, str] = field(default_factory=dict)
     unsolved: dict[Unit, str] = field(default_factory=dict)
 
@@ -87,7 +84,7 @@ class _Run:
             for unit, receipt in windowed(label_unit, units, self.workers, context, tick=self.lease.check):
                 if isinstance(receipt, Exception):
                     receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
-                self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
+                self.made += receipt.rows
                 if len(receipt.absent) == unit.rows:
                     self.unsolved[unit] = receipt.failure
                 elif receipt.failure:
@@ -144,9 +141,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         manifest = rebuild_manifest(labels)
         write_card(store, city, spec.dataset, manifest, labels.label_files)
     absent, lacks = _completeness(run, labels.label_files)
-    rows = spec.rows - absent
     seconds = time.monotonic() - began
-    return LabelSummary(spec.dataset, rows, run.made, seconds, run.solving, run.workers, absent, lacks)
+    return LabelSummary(spec.dataset, spec.rows - absent, run.made, seconds, absent, lacks)
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:

@@ -66,13 +66,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """Result of a unit: the file that it created has ``rows`` labels, of ``solving`` seconds in the solver.
+    """Result of a unit: the file that it created has ``rows`` labels.
 
     ``absent`` are the rows that no attempt has solved, with the reason. Without ``rows`` another worker has
     created the file before, or none was created because of a ``failure``: no row was solved of those tried.
     """
 
     rows: int = 0
-    solving: float = 0.0
     absent: Mapping[int, str] = field(default_factory=dict)
     failure: str = ""

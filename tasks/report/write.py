@@ -124,7 +124,7 @@ def _card(summary: BenchmarkSummary, page: Page) -> str:
         markdown.section("Figures", *pictures),
         lead=page.lead,
         files=_FILES,
-        made=provenance_line(summary.provenance, layout.benchmark_dir(summary.run)),
+        made=provenance_line(summary.provenance),
     )
 
 

@@ -100,7 +100,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
             f"{'round' if is_round else 'night'}.json": "the decision, written last",
             **({"improved/": "the improved labels, one folder per size"} if metrics.gains else {}),
         },
-        made=provenance_line(record.provenance, layout.trial_dir(model, record.name)),
+        made=provenance_line(record.provenance),
     )
     store.put(layout.trial_readme(model, record.name), text.encode())
 

@@ -116,7 +116,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "kept": planned.kept.names if planned.kept else [],
     }
     files: Mapping[str, bytes] = {
-        "README.md": solve_readme(solved, provenance_line(provenance, place.folder)).encode(),
+        "README.md": solve_readme(solved, provenance_line(provenance)).encode(),
         "routes.csv": csv_bytes(stop_table(solved), dialect),
         "routes.xlsx": workbook(solved),
         "routes.html": pages(solved).encode(),

@@ -27,7 +27,7 @@ def test_plain_is_json_whatever_is_inside() -> None:
 
 
 def test_missing_labels_are_listed_held_out_ones_too() -> None:
-    whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
+    whole = LabelSummary("d", 10, 10, 2.0)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
     assert label_figures(replace(whole, held_out=held_out))["held out"] == "10 labels, dataset d-held-out"

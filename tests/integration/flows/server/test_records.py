@@ -118,7 +118,7 @@ def speaks():
 
 @stage("label", "label", timeout=60)
 def label():
-    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+    return LabelSummary("d", 3, 3, 1.0, lacks="dataset 'd' lacks 1 of 4 labels")
 
 with terminal(), prefect_server():
     with contextlib.suppress(RuntimeError):

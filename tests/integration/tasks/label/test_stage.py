@@ -34,7 +34,7 @@ def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
 
 def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
     summary = label_missing(store, CITY, spec())
-    assert (summary.rows, summary.new, summary.workers) == (20, 20, 2)
+    assert (summary.rows, summary.new) == (20, 20)
     footers = [file.footer for file in Dataset.open(store, "d").label_files]
     rows = [(footer.n, footer.row_start, footer.row_stop) for footer in footers]
     assert rows == [(20, 0, 6), (20, 6, 10), (21, 0, 6), (21, 6, 10)]

@@ -44,7 +44,7 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
     outcome = inspect(carded, "labels/d")
-    assert "20 solved instances" in outcome.text
+    assert "# Labels `d`" in outcome.text
     assert carded.url("labels/d") in outcome.text
     assert outcome.document["documents"]["manifest.json"]["rows"] == 20
     json.dumps(outcome.document)

@@ -197,7 +197,7 @@ def test_exit_codes(
 def test_missing_results_are_printed_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+    done = LabelSummary("d", 3, 3, 1.0, lacks="dataset 'd' lacks 1 of 4 labels")
     monkeypatch.setattr("mcvrp.flows.server.server.prefect_server", lambda **_: nullcontext())
     monkeypatch.setattr(Stage, "load_flow", lambda stage: lambda **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.stage.stored_city", lambda store, name: None)

@@ -50,11 +50,3 @@ def test_a_card_follows_the_labels(store: Store) -> None:
     write_card_of(store, "d")
     changed = {path for path, data in everything(store).items() if before[path] != data}
     assert layout.card("d") in changed
-
-
-@pytest.mark.parametrize(("matrix", "part"), [(False, "straight lines, in"), (True, "of roads, in")])
-def test_a_card_has_the_kind_of_costs(store: Store, matrix: bool, part: str) -> None:
-    """A matrix may be that of a city along roads."""
-    city = dataclasses.replace(CITY, matrix=np.ones((len(CITY.xy),) * 2) if matrix else None)
-    write_card_of(store, "d", city)
-    assert part in store.get(layout.card("d")).decode()

@@ -1,4 +1,4 @@
-"""Plots of a run's losses: one row of two panels per phase, in the store and in Prefect."""
+"""Plots of a run's losses: one row of panels per phase."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from mcvrp.flows.server.artifacts import training_curve
 from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
@@ -33,12 +32,9 @@ def frame(count: int, **kind: bool) -> pd.DataFrame:
 
 
 def test_the_plot_has_the_phases_that_have_started(store: Store) -> None:
-    """Without metrics of any phase there is no plot, neither in the store nor in Prefect."""
+    """Without metrics of any phase there is no plot."""
     write_run_card(store, CITY, small_spec(run="r"))
     assert not store.exists(run_losses("r"))
-    assert training_curve(store, "r", ["I", "II"]) == ""
     write_metrics(store, "r", "I", rows(5, encoder=True))
     write_run_card(store, CITY, small_spec(run="r"))
     assert store.get(run_losses("r")) == png(loss_figure([("I", frame(5, encoder=True))]))
-    markdown = training_curve(store, "r", ["I", "II"])
-    assert markdown.startswith("![Losses of I](data:image/png;base64,")
