@@ -39,9 +39,10 @@ class ModelCard:
     metrics: Mapping[str, _Figure]  # the last row of the run's training metrics
     weights_bytes: _Count
     weights_sha256: _Hash
-    # Sizes of the last phase, if known.
+    # Sizes and steps of the last phase, if known.
     smallest: _Count | None = None
     largest: _Count | None = None
+    steps: _Count | None = None
     city: _Name | None = None  # name of the city; None if unknown
     provenance: Provenance | None = None
 

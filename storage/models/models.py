@@ -65,6 +65,7 @@ def publish_model(
         weights_sha256=checkpoint.weights_sha256,
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
+        steps=checkpoint.steps,
         city=city,
         provenance=made(parents, checkpoint.provenance),
     )

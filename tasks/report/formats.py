@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import pandas as pd
+from dataclasses import dataclass, field, replace
 
 from mcvrp.storage import markdown
 from mcvrp.storage.markdown import render
 from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.report.verdict import CODES, PICTURE
 
+_TEXTS = "", "Method"  # headings of the columns of text, to the left
 # Prefect's pages cut off wider tables, and terminals wrap them.
-_NARROW = (
-    ("N", "Method", "Gap avg. (%)", "Gap 80 % (%)", "Time"),
-    ("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
-)
-_WIDTHS = {"": "4.5cm", "Method": "6cm"}  # of columns of text, in LaTeX
-_LONG = 20  # characters of a heading that has to wrap
-_LAST_LETTER = "\u017f"  # last letter that pdfLaTeX supports without further packages
-_TYPOGRAPHY = {"–": "--", "—": "---", "…": "...", "−": "-", "×": "x", "≥": ">=", "≤": "<=", "\xa0": " "}
+_NARROW = ["N", "Method", "Gap avg. (%)", "Obj. avg.", "Time"]
 
 
 @dataclass(frozen=True)
@@ -58,56 +50,23 @@ def to_csv(table: Table) -> str:
 
 def to_markdown(table: Table) -> str:
     """Return the table as GitHub Markdown, with the notes as a list."""
-    return _markdown(table, table.cells)
+    headings = list(map(str, table.cells))
+    align = "".join("l" if heading in _TEXTS else "r" for heading in headings)
+    grid = markdown.table(headings, table.cells.to_numpy().tolist(), align)
+    notes = "\n".join(f"- {markdown.escaped(note)}" for note in (*table.notes, *table.conditions))
+    return f"**{table.caption}**\n\n{grid}\n\n{notes}\n"
 
 
 def to_narrow_markdown(table: Table) -> str:
-    """Return the table of all methods as two of at most five columns: gaps and times, wins and costs."""
-    return _markdown(table, *(table.cells[list(names)] for names in _NARROW))
-
-
-def _markdown(table: Table, *parts: pd.DataFrame) -> str:
-    grids = [
-        markdown.table(list(map(str, part)), part.to_numpy().tolist(), "".join(map(_side, map(str, part))))
-        for part in parts
-    ]
-    notes = "\n".join(f"- {markdown.escaped(note)}" for note in (*table.notes, *table.conditions))
-    return "\n\n".join([f"**{table.caption}**", *grids, notes]) + "\n"
-
-
-def _side(heading: str) -> str:
-    return "l" if heading in _WIDTHS else "r"
+    """Return the table of all methods as one of five columns, without the conditions."""
+    return to_markdown(replace(table, cells=table.cells[_NARROW], conditions=()))
 
 
 def to_latex(table: Table) -> str:
-    """Return the table, and one of its notes, as LaTeX of the environment ``longtable``."""
-    notes = pd.DataFrame({"Notes": [*table.notes, *table.conditions]})
-    parts = [
-        "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,longtable,array}",
-        r"\begingroup\scriptsize\setlength{\tabcolsep}{3pt}",
-        _longtable(table.cells, "".join(map(_column, map(str, table.cells))), table.caption),
-        _longtable(notes, r"p{0.95\linewidth}"),
-        r"\endgroup",
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _column(heading: str) -> str:
-    width = _WIDTHS.get(heading, "5.2cm" if len(heading) > _LONG else "")
-    side = "raggedright" if heading in _WIDTHS else "raggedleft"
-    return rf">{{\{side}\arraybackslash}}p{{{width}}}" if width else "r"
-
-
-def _longtable(cells: pd.DataFrame, columns: str, caption: str | None = None) -> str:
-    styled = cells.map(_plain).style.hide(axis="index").format(escape="latex")
-    styled = styled.format_index(escape="latex", axis=1)
-    return styled.to_latex(environment="longtable", column_format=columns, caption=caption, hrules=True)
-
-
-def _plain(text: object) -> str:
-    """Return ``text`` in characters that pdfLaTeX can set; others become question marks."""
-    known = "".join(_TYPOGRAPHY.get(character, character) for character in str(text))
-    return "".join(c if c <= _LAST_LETTER and c.isprintable() else "?" for c in known)
+    """Return the table as LaTeX, an environment ``longtable`` with rules of ``booktabs``."""
+    columns = "".join("l" if heading in _TEXTS else "r" for heading in table.cells)
+    styled = table.cells.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
+    return styled.to_latex(environment="longtable", column_format=columns, caption=table.caption, hrules=True)
 
 
 def render_page(page: Page) -> str:

@@ -100,14 +100,11 @@ def figures_of(blocks: Blocks, n: int, method: MethodRun, baseline: MethodRun) -
     ``cost`` and ``seconds`` cover the solved instances, ``gap`` (percent, with the standard error of its
     mean) those that the baseline solved, too. ``wins`` counts instances with a strictly lower cost than the
     baseline, of the ``compared`` ones that the baseline solved, or all that were solved if the baseline
-    diverged. ``failure`` is the most frequent reason among the ``failed``, or the reason why there are no
-    ``instances``.
+    diverged. ``failure`` is the most frequent reason among the ``failed``.
     """
     label, samples = method
     line: dict[str, Any] = {"n": n, "method": label, "samples": samples, "baseline": run_name(baseline)}
-    block, other = blocks.get((n, *method)), blocks.get((n, *baseline))
-    if block is None:
-        return line | {"instances": 0, "failed": 0, "failure": _not_yet(blocks, n, label, samples)}
+    block, other = blocks[n, label, samples], blocks.get((n, *baseline))
     solved = block.dropna(subset="cost")
     line |= {"instances": len(block), "failed": len(block) - len(solved)}
     if len(reasons := block["failure"].dropna()):
@@ -134,13 +131,6 @@ def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float]:
     """Return mean, 10th and 90th percentile of ``values`` ``(k,)``, k > 0; percentiles are interpolated."""
     low, high = np.percentile(values, [_LOW, _HIGH])
     return {f"{name}_mean": float(np.mean(values)), f"{name}_p10": float(low), f"{name}_p90": float(high)}
-
-
-def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
-    sizes = {size for size, label, _ in blocks if label == method}
-    if not sizes:
-        return "not among the methods of this benchmark"
-    return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 
 def _diverged(rows: pd.DataFrame) -> bool:

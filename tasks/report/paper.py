@@ -1,7 +1,6 @@
 """The paper's four tables of results and its t-tests, with our figures: same rows, columns and baselines.
 
-Methods that the paper does not have follow at the end of each size. A method of the paper without answers has
-no row, but a note with the reason; a table without a gap or a win is left out.
+Methods that the paper does not have follow at the end of each size. A table without a comparison is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.metrics import TIMED, Blocks, MethodRun, blocks_of, paired, run_name
-from mcvrp.tasks.report.tables import WINS, Table, cells_of, data_notes, numbers_of
+from mcvrp.tasks.report.tables import Table, cells_of, data_notes, numbers_of
 from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
@@ -46,18 +45,14 @@ class Comparison:
     methods: tuple[str, ...]  # rows at each number of samples, including the baseline
     equal_samples: bool = True  # as many runs of the baseline as samples, otherwise a single run
     larger: bool = False  # sizes larger than those in training, otherwise the others
-    has_wins: bool = True
 
     def compared_with(self, method: str, samples: int) -> MethodRun:
         """Return the baseline of ``method`` with ``samples``, and its number of runs."""
-        return self.baseline, samples if self.equal_samples and not _runs_once(method) else 1
+        once = method == BEAM or bool(TIMED.search(method))  # a beam's width is no number of samples
+        return self.baseline, samples if self.equal_samples and not once else 1
 
 
-def _runs_once(method: str) -> bool:  # a beam's width is no number of samples
-    return method == BEAM or bool(TIMED.search(method))
-
-
-_EQUAL = "at equal numbers of samples"
+_EQUAL = "at equal numbers of samples; beams and time limits: a single run"
 COMPARISONS = (  # Tables 3 to 6
     Comparison(
         "training",
@@ -65,7 +60,6 @@ COMPARISONS = (  # Tables 3 to 6
         HGS,
         (HGS, GREEDY, SAMPLED),
         equal_samples=False,
-        has_wins=False,
     ),
     Comparison(
         "larger",
@@ -82,64 +76,37 @@ COMPARISONS = (  # Tables 3 to 6
 def paper_tables(
     results: pd.DataFrame, trained_up_to: int | None = None, unit: str = "unit"
 ) -> tuple[Table, ...]:
-    """Return those of the paper's four tables that have figures, and that of its tests, from ``results``.
+    """Return those of the paper's four tables that compare anything, and that of its tests.
 
     ``trained_up_to`` is the largest size in the model's training (default: the paper's 400) and ``unit`` the
     city's unit of cost. The tests are left out without samples of a model.
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
-    tables = [_table(results, blocks, each, limit, unit) for each in COMPARISONS]
+    tables = [_table(blocks, each, limit, unit) for each in COMPARISONS]
     tests = significance(results, limit)
-    return (*filter(_compares, tables), *([tests] if tests else []))
+    return (*(table for table in tables if table.numbers["wins"].notna().any()), *([tests] if tests else []))
 
 
-def _compares(table: Table) -> bool:
-    names = [run_name(run) for run in zip(table.numbers["method"], table.numbers["samples"], strict=True)]
-    others = table.numbers[table.numbers["baseline"] != names]
-    return bool(others[["gap_mean", "wins"]].notna().any(axis=None))
-
-
-def _table(results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit: int, unit: str) -> Table:
-    sizes = [n for n in sorted(results["n"].unique().tolist()) if (n > limit) == comparison.larger]
-    others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
+def _table(blocks: Blocks, comparison: Comparison, limit: int, unit: str) -> Table:
     lines = [
-        (n, (method, samples), comparison.compared_with(method, samples))
-        for n in sizes
-        for method, samples in _rows([key[1:] for key in blocks if key[0] == n], comparison, others)
+        (n, run, comparison.compared_with(*run))
+        for n in dict.fromkeys(n for n, *_ in blocks)
+        if (n > limit) == comparison.larger
+        for run in _rows([(method, samples) for size, method, samples in blocks if size == n], comparison)
     ]
     numbers = numbers_of(blocks, lines)
-    cells = cells_of(numbers)
-    return Table(
-        comparison.name,
-        comparison.caption,
-        numbers,
-        cells if comparison.has_wins else cells.drop(columns=WINS),
-        list(_notes(comparison, numbers, others, unit)),
-    )
+    notes = list(data_notes(numbers, unit))
+    return Table(comparison.name, comparison.caption, numbers, cells_of(numbers), notes)
 
 
-def _notes(comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str], unit: str) -> Iterator[str]:
-    yield from data_notes(numbers, unit)
-    if others:
-        yield f"Not in the paper: {', '.join(others)}."
-    if comparison.equal_samples and any(map(_runs_once, others)):
-        rows = "beams and of rows with a time limit"
-        yield f"Gaps and wins of {rows} are to a single run of {comparison.baseline}."
-
-
-def _rows(
-    existing: Sequence[MethodRun], comparison: Comparison, others: Sequence[str]
-) -> Iterator[MethodRun]:
-    """Yield the rows of one size: the paper's, then all ``others`` among the ``existing`` results."""
-    # the first table has a single run of the baseline only, so more runs of it add no rows
-    deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
-    counts = {samples for method, samples in existing if method in deciding}
-    for samples in sorted({1, *counts}):
+def _rows(existing: Sequence[MethodRun], comparison: Comparison) -> Iterator[MethodRun]:
+    """Yield the rows of one size: the paper's, by samples, then the ``existing`` that it does not have."""
+    for count in sorted({samples for _, samples in existing}):
         for method in comparison.methods:
-            single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
-            if samples == 1 or not single:
-                yield method, samples
-    yield from ((method, samples) for method, samples in existing if method in others)
+            further = method == comparison.baseline and not comparison.equal_samples and count > 1
+            if (method, count) in existing and not further:
+                yield method, count
+    yield from ((method, samples) for method, samples in existing if method not in PAPER_METHODS)
 
 
 def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
@@ -165,20 +132,14 @@ def significance(results: pd.DataFrame, trained_up_to: int) -> Table | None:
     for x, y in (((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))):
         ours, theirs = paired(results, n, x, y)
         if len(ours) < 2:
-            both = f"{run_name(x)} and {run_name(y)}"
-            notes.append(f"{both} have solved fewer than two instances of {n} customers in common.")
             continue
         figures = asdict(paired_t_test(ours, theirs))
         rows.append({"n": n, "x": x[0], "x_samples": x[1], "y": y[0], "y_samples": y[1], **figures})
-        cells[f"X: {run_name(x)}; Y: {run_name(y)}"] = [str(n), *map(_figure, figures, figures.values())]
+        cells[f"X: {run_name(x)}; Y: {run_name(y)}"] = [
+            str(n),
+            *(f"{value:,.6g}" for value in figures.values()),
+        ]
     if not rows:
         return None
     caption = "One-sided paired t-tests of H1: the mean cost of X is below that of Y"
     return Table(SIGNIFICANCE, caption, pd.DataFrame(rows), pd.DataFrame(cells), notes)
-
-
-def _figure(name: str, value: float) -> str:
-    """Return a figure of a test with two decimals, a small one with two digits, a count as it is."""
-    if name == "p":
-        return f"{value:.2g}" if value else "< 1e-300"
-    return str(value) if name == "degrees" else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"

@@ -81,8 +81,7 @@ def _examples(
         ]
         caption = (
             f"{size} customers, the instance with the {which} gap of {len(pairs):,} (number {row['index']}): "
-            f"{panels[0][0]}; {panels[1][0]}. Colours follow the canonical order of routes: "
-            "counter-clockwise around the depot by the angle of the centroid, from blue to red."
+            f"{panels[0][0]}; {panels[1][0]}."
         )
         stream = InstanceStream(city, int(row["seed"]), "test", results.spec.rules_in(city))
         instance = stream(size, int(row["index"]))

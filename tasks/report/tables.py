@@ -101,28 +101,19 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     counted = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
     yield f"Means over held-out instances: {counted}."
     yield (
-        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the instances' "
-        "gaps to the baseline, ± its standard error over instances; wins: share of instances with a strictly "
-        "lower cost than the baseline; s: number of samples or runs, of which the best counts, or width of "
-        "the beam."
+        f"Obj.: cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the gaps to the "
+        "baseline, ± its standard error; wins: share of instances with a strictly lower cost than the "
+        "baseline; s: number of samples or runs, of which the best counts, or width of the beam."
     )
     yield (
-        "Time: that of one core, or of the GPU, per instance, on the hardware named with the table of all "
-        "methods. Instances decoded together share the time of all cores evenly; for s runs of a heuristic "
-        "it is the time after s runs."
+        "Time: that of one core, or of the GPU, per instance, all s runs. Instances decoded together share "
+        "the time of all cores evenly."
     )
-    for line in numbers.to_dict("records"):
-        if 0 < line["failed"] < line["instances"]:
-            name = run_name((line["method"], line["samples"]))
-            yield (
-                f"{name}, N = {line['n']}: no answer on {line['failed']} of {line['instances']} instances "
-                f"({line['failure']}); its figures exclude them."
-            )
-    empty = numbers[numbers["cost_mean"].isna()]
-    for (method, failure), lines in empty.groupby(["method", "failure"], sort=False):
-        sizes = ", ".join(map(str, lines["n"].unique()))
-        samples = ", ".join(map(str, lines["samples"].unique()))
-        yield f"{method} has no figures at N = {sizes} with s = {samples}: {failure}."
+    failed = numbers[numbers["failed"] > 0]
+    for (method, failure), lines in failed.groupby(["method", "failure"], sort=False):
+        triples = lines[["failed", "instances", "n"]].drop_duplicates().itertuples(index=False)
+        missing = ", ".join(f"{failed} of {instances} (N = {n})" for failed, instances, n in triples)
+        yield f"{method}: no answer on {missing} instances, which its figures exclude: {failure}."
 
 
 def conditions(results: pd.DataFrame) -> Iterator[str]:

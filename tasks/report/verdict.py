@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ _LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its config
 _BUSY, _OVERHEAD = 1.25, 1e-3  # times a time limit, and seconds more, until other processes had the cores
 _LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
 _MARKS = "osD^vP*X<>pd"
-_FILLS = "full", "none", "left", "top"  # of further methods with the same marks
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -49,9 +49,13 @@ class Score:
     device: str
 
     @property
+    def has_model(self) -> bool:
+        return self.method[0].startswith(_MODEL)
+
+    @property
     def is_model(self) -> bool:
         """True if the model alone answers, without a search."""
-        return self.method[0].startswith(_MODEL) and "+" not in self.method[0]
+        return self.has_model and "+" not in self.method[0]
 
 
 def readable_name(method: MethodRun) -> str:
@@ -128,7 +132,7 @@ def _as_good(every: Sequence[Score], model: Score) -> str:
     Of the same program, the next shorter time shows that this one is needed. Times, like the gaps, are means
     over the instances that the baseline solved.
     """
-    others = [score for score in every if not score.method[0].startswith(_MODEL)]
+    others = [score for score in every if not score.has_model]
     k = next((k for k, score in enumerate(others) if score.gap <= model.gap), None)
     if k is None:
         return "No method without the model is as good in any time that was measured."
@@ -193,41 +197,42 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def gaps_and_times(results: pd.DataFrame) -> Figure | None:
-    """Return mean gaps against mean times with standard errors; None without a method.
+def _named(every: Sequence[Score], base: MethodRun) -> list[Score]:
+    """Return the baseline, the model, what is better than all that is quicker, and of other programs all."""
+    least = np.minimum.accumulate([np.inf, *(score.gap for score in every)])
+    named = [
+        score
+        for score, quicker in zip(every, least, strict=False)
+        if score.method == base or score.has_model or score.gap < quicker
+    ]
+    programs = {_program(score) for score in named}
+    return named + [score for score in every if _program(score) not in programs]
 
-    Named, in the order of the table, are the baseline, the model, what is better than all that is quicker,
-    and every program of which that names no row.
-    """
+
+def gaps_and_times(results: pd.DataFrame) -> Figure | None:
+    """Return mean gaps against mean times with standard errors, named as in the table; None without any."""
     base = baseline_of(results)
     every = [score for score in scores(results) if score.seconds > 0]
     if len(every) < 2:
         return None
-    named, others, least = list[Score](), list[Score](), np.inf
-    for score in every:
-        front, least = score.gap < least, min(least, score.gap)
-        own = score.method == base or score.method[0].startswith(_MODEL)
-        (named if own or front else others).append(score)
-    programs = {_program(score) for score in named}
-    named += [score for score in others if _program(score) not in programs]
-    others = [score for score in others if _program(score) in programs]
     rows = list(results[["method", "samples"]].drop_duplicates().itertuples(index=False, name=None))
-    named.sort(key=lambda score: rows.index(score.method))
+    named = sorted(_named(every, base), key=lambda score: rows.index(score.method))
+    others = [score for score in every if score not in named]
+    marks = {colour: cycle(_MARKS) for colour in (ORANGE, BLUE, GREY)}
     figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(named), 9)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=_LINEAR)  # before the points, so that the limits suit them
     axis.axhline(0, color=GREY, linewidth=1)
-    for k, score in enumerate(named):
-        colour = ORANGE if score.method[0].startswith(_MODEL) else BLUE
+    for score in named:
+        colour = GREY if score.method == base else ORANGE if score.has_model else BLUE
         axis.errorbar(
             score.seconds,
             score.gap,
             yerr=score.error if np.isfinite(score.error) else None,
-            fmt=_MARKS[k % len(_MARKS)],
-            fillstyle=_FILLS[k // len(_MARKS) % len(_FILLS)],
-            color=GREY if score.method == base else colour,
+            fmt=next(marks[colour]),
+            color=colour,
             markersize=9,
             label=readable_name(score.method),
         )

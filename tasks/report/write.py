@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pandas as pd
-
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.cities import city_parent
@@ -28,18 +26,6 @@ from mcvrp.tasks.report.paper import BEAM, GREEDY, PAPER_TRAINED_UP_TO, SAMPLED,
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
 from mcvrp.tasks.report.verdict import verdict, warnings
-from mcvrp.tasks.support.text import counted
-
-_FILES = {  # of the card
-    "report.html": "the run on one page",
-    "table.md, .csv, .tex": "the table of all methods; CSV has full precision",
-    "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
-    "figures/": "the figures above",
-    "summary.json": "key figures in machine-readable form",
-    "configuration.json": "model, settings of labels, training and benchmark",
-    "results.parquet": "one row per instance, method and number of samples: cost, time, routes, conditions",
-    "parts/": "stored answers, in parts named by a hash of their settings",
-}
 
 
 def write_report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
@@ -113,17 +99,13 @@ def _lead(summary: BenchmarkSummary) -> str:
 
 
 def _card(summary: BenchmarkSummary, page: Page) -> str:
-    pictures = [
-        f"{markdown.image(figure.name, f'figures/{figure.name}.png')}\n\n{figure.caption}"
-        for figure in page.figures
-    ]
+    pictures = [markdown.image(figure.name, f"figures/{figure.name}.png") for figure in page.figures]
     return markdown.card(
         f"Benchmark `{summary.run}`",
         {name: markdown.escaped(value) for name, value in summary.key_figures.items()},
         markdown.section("Tables", summary.markdown),
         markdown.section("Figures", *pictures),
         lead=page.lead,
-        files=_FILES,
         made=provenance_line(summary.provenance),
     )
 
@@ -133,8 +115,8 @@ class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
     Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
-    their standard errors, in percent: of greedy decoding, of the best of ``ns_samples`` samples with nucleus
-    ``p``, ``top_k`` and ``temperature``, and of the widest beam.
+    their standard errors, in percent: of greedy decoding, of the best of ``ns_samples`` samples, and of the
+    widest beam.
     """
 
     run: str
@@ -146,14 +128,10 @@ class BenchmarkSummary:
     gs_gap: tuple[float, float] | None
     ns_gap: tuple[float, float] | None
     ns_samples: int
-    p: float
-    top_k: int | None
-    temperature: float
     bs_gap: tuple[float, float] | None
     beam_width: int
-    failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
     hardware: str
-    markdown: str  # table of all methods, as two narrow ones
+    markdown: str  # table of all methods
     baseline: str = "HGS"  # or PyVRP, if HGS has no answers
     provenance: Provenance | None = None
 
@@ -165,16 +143,12 @@ class BenchmarkSummary:
         figures = {"held-out instances": f"{total:,} of {sizes} customers, not in training"}
         if self.model is not None:
             figures["model"] = f"{self.model}, version {self.model_version}"
-        top_k = "" if self.top_k is None else f", k = {self.top_k}"
-        warmth = "" if self.temperature == 1 else f", temperature {self.temperature:g}"
-        best = f"best of {self.ns_samples:,} samples (p = {self.p:g}{top_k}{warmth})"
+        best = f"best of {self.ns_samples:,} samples"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
         beam = f"beam of {self.beam_width:,}"
         for how, gap in {"greedy": self.gs_gap, best: self.ns_gap, beam: self.bs_gap}.items():
             if gap is not None:
                 figures[f"mean gap to {self.baseline}, {how}"] = f"{gap[0]:.2f} ± {gap[1]:.2f} %{limit}"
-        for method, (count, reason) in self.failures.items():
-            figures[f"{method} without answer"] = f"{counted(count, 'instance')}: {reason}"
         return figures
 
 
@@ -194,21 +168,9 @@ def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to
         gs_gap=mean_gap(known, (GREEDY, 1)),
         ns_gap=mean_gap(known, (SAMPLED, samples)),
         ns_samples=samples,
-        p=spec.p,
-        top_k=spec.top_k,
-        temperature=spec.temperature,
         bs_gap=mean_gap(known, (BEAM, width)),
         beam_width=width,
-        failures=_failures(frame),
         hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
         markdown=to_narrow_markdown(table),
         baseline=baseline_of(frame)[0],
     )
-
-
-def _failures(results: pd.DataFrame) -> dict[str, tuple[int, str]]:
-    failed = results[results["failure"].notna()]
-    return {
-        str(method): (len(block[["n", "index"]].drop_duplicates()), str(block["failure"].mode().iloc[0]))
-        for method, block in failed.groupby("method", sort=False)
-    }

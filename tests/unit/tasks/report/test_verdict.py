@@ -115,15 +115,6 @@ def test_the_legend_has_the_model_the_baseline_and_what_is_best_in_its_time() ->
     assert names == ["HGS", "model, beam of 16", "B", "A", "other settings, in the table"]
 
 
-def test_no_two_methods_of_the_legend_look_alike() -> None:
-    """However many strategies a plugin has."""
-    many = [rows_of(f"FM-MCVRP (S{k})", 20, BASE, 16, seconds=k) for k in range(1, 31)]
-    figure = gaps_and_times(results(BASE, *many))
-    assert figure
-    lines = [line for line in figure.axes[0].lines if line.get_label() and line.get_marker() != "None"]
-    assert len({(line.get_marker(), line.get_fillstyle(), line.get_color()) for line in lines}) == 32
-
-
 def test_instances_without_an_answer_do_not_count() -> None:
     ours = scores(results([None, *(cost * 1.5 for cost in BASE[1:])]))[0]
     assert ours.gap == pytest.approx(50)

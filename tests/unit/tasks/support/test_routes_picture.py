@@ -33,16 +33,3 @@ def test_a_reference_that_costs_nothing_has_no_gap() -> None:
     instance = Instance.of(city, {1: 2}, 5)
     figure = solutions(city, instance, [("one", Solution(((1,),))), ("two", Solution(((1,),)))])
     assert [axis.get_title().splitlines()[1] for axis in figure.axes] == ["distance 0.000, 1 route"] * 2
-
-
-def test_routes_may_have_lines_of_streets() -> None:
-    """Instead of straight ones, each panel its own; axes are then in metres."""
-    city = City.framed(np.array([[0.0, 0], [300, 400]]), np.array([[0.0, 70], [90, 0]]), unit="s")
-    instance = Instance(city.city_id, np.array([1]), np.array([2]), 5)
-    street = np.array([[0.0, 0], [0, 400], [300, 400], [300, 0], [0, 0]])
-    panels = [(name, Solution(((1,),))) for name in ("one", "two")]
-    one, two = solutions(city, instance, panels, streets=[[street], [street[::-1]]]).axes
-    for axis, line in ((one, street), (two, street[::-1])):
-        assert any(np.array_equal(drawn.get_xydata(), line) for drawn in axis.lines)
-        assert axis.get_xlabel() == "x (m)"
-        assert "travel time 2 min 40 s" in axis.get_title()
