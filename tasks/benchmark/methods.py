@@ -57,11 +57,10 @@ class Method:
 
 
 def _solver(name: str) -> Method:
-    def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
-        return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
-
     entry, tuned = SOLVERS[name], name != "hgs"  # HGS-CVRP's own settings are a row
-    return Method(entry.label, runs, program=name, tuned=tuned, text=entry.text)
+    return Method(
+        entry.label, lambda spec: spec.heuristic_samples, program=name, tuned=tuned, text=entry.text
+    )
 
 
 def _nucleus(settings: Decoding, rotations: int) -> Identity:

@@ -41,12 +41,10 @@ _Iterations = Annotated[
     int | None,
     Field(ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"),
 ]
-# Fields of a solver's arguments have its name as prefix (hgs_iterations), except those of LKH-3.
-_FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
 
 
 def _time_limit(solver: str) -> Any:
-    text = f"Time limit per run of {solver} in seconds (default: heuristic_time_limit, or iterations)"
+    text = f"Time limit per run of {solver} in seconds (default: 5, or iterations)"
     return Field(None, gt=0, le=MOST_SECONDS, description=text)
 
 
@@ -73,17 +71,6 @@ class BenchmarkSpec(OrdersSpec):
     heuristic_samples: tuple[_Samples, ...] = Field(
         (1,), min_length=1, description="Numbers of runs of the heuristics"
     )
-    hgs_samples: tuple[_Samples, ...] | None = Field(
-        None,
-        min_length=1,
-        exclude_if=unset,
-        description="Numbers of runs of HGS (default: heuristic_samples)",
-    )
-    heuristic_time_limit: _Seconds | None = Field(
-        None,
-        exclude_if=unset,
-        description="Time limit per run of heuristics without a budget of their own in seconds (default: 5)",
-    )
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
@@ -108,10 +95,6 @@ class BenchmarkSpec(OrdersSpec):
     )
     pyvrp_time_limit: float | None = _time_limit("PyVRP")
     pyvrp_iterations: _Iterations = None
-    lkh_max_trials: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Trials per run (default: the number of customers)"
-    )
-    lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs of LKH-3 (parameter RUNS)")
     demand: DemandRange = None
     capacity: CapacityRange = None
     workers: int | None = Field(
@@ -120,25 +103,17 @@ class BenchmarkSpec(OrdersSpec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        ascending = ("sizes", "samples", "heuristic_samples", "hgs_samples", "beam_width", "equal_time")
-        for name in ascending:
-            values = _values(getattr(self, name) or ())
+        for name in ("sizes", "samples", "heuristic_samples", "beam_width", "equal_time"):
+            values = _values(getattr(self, name))
             if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} = {list(values)} must ascend")
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")
         if isinstance(self.instances, tuple) and len(self.instances) != len(self.sizes):
-            lacking = self.sizes[len(self.instances) :]
-            without = f", n={lacking[0]} has none" if lacking else ""
-            raise ValueError(
-                f"instances = {self.instances} must be one number, or one for each size{without}"
-            )
+            raise ValueError(f"instances = {self.instances} must be one number, or one for each size")
         for solver in ("hgs", "pyvrp"):
             if getattr(self, f"{solver}_time_limit") and getattr(self, f"{solver}_iterations"):
-                raise ValueError(
-                    f"{solver}_time_limit and {solver}_iterations exclude each other: unset one "
-                    f"(--set benchmark.{solver}_iterations=)"
-                )
+                raise ValueError(f"{solver}_time_limit and {solver}_iterations exclude each other: unset one")
         return self
 
     @property
@@ -181,12 +156,10 @@ class BenchmarkSpec(OrdersSpec):
             return {}
         if entry.equal_time:
             return {"time_limit": _values(self.equal_time)[-1], "tuned": entry.tuned}
-        options = {
-            option: getattr(self, _FIELDS.get((entry.program, option), f"{entry.program}_{option}"), None)
-            for option in SOLVERS[entry.program].takes
-        }
+        takes = SOLVERS[entry.program].takes
+        options = {option: getattr(self, f"{entry.program}_{option}", None) for option in takes}
         if "time_limit" in options and not options.get("iterations"):
-            options["time_limit"] = options["time_limit"] or self.heuristic_time_limit or DEFAULT_TIME_LIMIT
+            options["time_limit"] = options["time_limit"] or DEFAULT_TIME_LIMIT
             options["tuned"] = entry.tuned
         return options
 
@@ -204,5 +177,4 @@ class BenchmarkSpec(OrdersSpec):
         if entry.equal_time:
             return sum(_values(self.equal_time))
         budget = Budget(options.get("time_limit"), options.get("iterations"))
-        runs = self.samples_of(method)[-1] * options.get("runs", 1)
-        return runs * SOLVERS[entry.program].estimate(budget, n)
+        return self.samples_of(method)[-1] * SOLVERS[entry.program].estimate(budget, n)

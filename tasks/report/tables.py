@@ -111,9 +111,9 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     )
     failed = numbers[numbers["failed"] > 0]
     for (method, failure), lines in failed.groupby(["method", "failure"], sort=False):
-        triples = lines[["failed", "instances", "n"]].drop_duplicates().itertuples(index=False)
-        missing = ", ".join(f"{failed} of {instances} (N = {n})" for failed, instances, n in triples)
-        yield f"{method}: no answer on {missing} instances, which its figures exclude: {failure}."
+        counts = lines[["failed", "instances", "n"]].drop_duplicates().itertuples(index=False)
+        missing = ", ".join(f"{count} of {total} instances (N = {n})" for count, total, n in counts)
+        yield f"{method}: no answer on {missing}, which its figures exclude: {failure}."
 
 
 def conditions(results: pd.DataFrame) -> Iterator[str]:

@@ -43,7 +43,6 @@ class LKH3:
     """
 
     iterations: int | None = None  # LKH calls them MAX_TRIALS
-    runs: int = 1
     label: ClassVar[str] = "LKH-3"
     device: ClassVar[str] = ONE_CORE
 
@@ -62,7 +61,7 @@ class LKH3:
     @property
     def configuration(self) -> str:
         """Program and parameters in one line."""
-        settings = f"MAX_TRIALS = {self.iterations or 'n'}, RUNS = {self.runs}, minimum fleet, {_SCALED}"
+        settings = f"MAX_TRIALS = {self.iterations or 'n'}, RUNS = 1, minimum fleet, {_SCALED}"
         return f"{self.version}, {settings}; the time includes the start of one process per run"
 
     def solve(
@@ -83,7 +82,7 @@ class LKH3:
         settings = {
             "PROBLEM_FILE": problem_file,
             "MAX_TRIALS": self.iterations or instance.n,
-            "RUNS": self.runs,
+            "RUNS": 1,
             "SEED": seed % 2**31,
             **_vehicles(instance),
         }

@@ -19,7 +19,7 @@ from mcvrp.tasks.support.registry import Registry
 # overhead per answer: generating the instance, writing
 _WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6
 _SETTINGS = ("population", "granular", "offspring", "savings")
-_TAKEN = {"time_limit", "iterations", "fleet", *_SETTINGS, "tuned", "budget", "runs"}
+_TAKEN = {"time_limit", "iterations", "fleet", *_SETTINGS, "tuned", "budget"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ SOLVERS = Registry(
         "lkh3": SolverEntry(
             "LKH-3",
             "mcvrp.tasks.solvers.lkh3:LKH3",
-            takes=("iterations", "runs"),
+            takes=("iterations",),
             seconds=lkh_seconds,
             costs="straight",
             text="LKH-3; iterations are its `MAX_TRIALS` (default: as many as customers), minimum fleet",

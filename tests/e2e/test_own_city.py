@@ -26,7 +26,6 @@ SMALL = [  # counts of the recipe's run in a test; everything else is as the pag
     *(
         "benchmark.methods=['hgs', 'fm-gs', 'fm-ns']",
         "benchmark.samples=[1, 2]",
-        "benchmark.hgs_samples=",
     ),
 ]
 

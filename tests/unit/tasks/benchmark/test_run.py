@@ -146,4 +146,4 @@ def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store
     assert results["failure"].dropna().to_dict() == reasons
     assert results["feasible"].to_dict() == {k: k not in reasons for k in range(5)}
     text = to_markdown(benchmark_table(results.reset_index()))
-    assert "HGS (s = 1), N = 20: no answer on 2 of 5 instances" in text
+    assert "HGS: no answer on 2 of 5 instances (N = 20)" in text

@@ -21,23 +21,21 @@ def test_defaults_of_counts_and_budgets() -> None:
     assert BenchmarkSpec(sizes=(20, 600), instances=(1000, 100)).counts == {20: 1000, 600: 100}
     assert BenchmarkSpec(sizes=(20,)).time_limit("hgs") == BenchmarkSpec(sizes=(20,)).equal_time == 5
     assert BenchmarkSpec(sizes=(20,), hgs_iterations=30).time_limit("hgs") is None
-    spec = BenchmarkSpec(sizes=(20,), pyvrp_time_limit=1, heuristic_time_limit=2)
-    assert (spec.time_limit("hgs"), spec.time_limit("pyvrp")) == (2, 1)
+    spec = BenchmarkSpec(sizes=(20,), pyvrp_time_limit=1)
+    assert (spec.time_limit("hgs"), spec.time_limit("pyvrp")) == (5, 1)
 
 
 def test_numbers_of_samples_depend_on_the_method() -> None:
     """Sampling has `samples`, heuristics their runs, greedy and equal time one."""
     fields: dict[str, Any] = {"samples": (1, 16), "heuristic_samples": (1, 3), "beam_width": 5}
-    spec = BenchmarkSpec(sizes=(20,), hgs_samples=(1, 8), **fields)
+    spec = BenchmarkSpec(sizes=(20,), **fields)
     samples = {name: spec.samples_of(name) for name in all_methods()}
     assert samples == {
-        "hgs": (1, 8),
-        **dict.fromkeys(SOLVERS.keys() - {"hgs"}, (1, 3)),
+        **dict.fromkeys(SOLVERS, (1, 3)),
         **dict.fromkeys(("am", "fm-ns", "fm-ls", "random-ls"), (1, 16)),
         **dict.fromkeys(("fm-gs", "hgs-own-equal", *(f"{name}-equal" for name in TIMED)), (1,)),
         "fm-bs": (5,),
     }
-    assert BenchmarkSpec(sizes=(20,), **fields).samples_of("hgs") == (1, 3)
     beams = BenchmarkSpec(sizes=(20,), **fields | {"beam_width": (1, 5, 9)})
     assert [beams.samples_of(name) for name in ("fm-bs", "fm-gs", "fm-ns")] == [(1, 5, 9), (1,), (1, 16)]
 

@@ -32,7 +32,7 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
 GOLDEN = {
     LabelSpec: "8d63a76d02694de5",
     TrainSpec: "fecc555461a6d7a2",
-    BenchmarkSpec: "1731e8385c1560dc",
+    BenchmarkSpec: "ffe8fa301fd017a0",
     AttentionSpec: "3e57574a32ab6dba",
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "38a87fe895bd1af4",
