@@ -111,8 +111,8 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     )
     failed = numbers[numbers["failed"] > 0]
     for (method, failure), lines in failed.groupby(["method", "failure"], sort=False):
-        counts = lines[["failed", "instances", "n"]].drop_duplicates().itertuples(index=False)
-        missing = ", ".join(f"{count} of {total} instances (N = {n})" for count, total, n in counts)
+        sums = lines[["failed", "instances", "n"]].drop_duplicates().itertuples(index=False)
+        missing = ", ".join(f"{count} of {total} instances (N = {n})" for count, total, n in sums)
         yield f"{method}: no answer on {missing}, which its figures exclude: {failure}."
 
 
