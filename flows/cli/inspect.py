@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from mcvrp.flows.cli.app import Outcome
 from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import aligned, markdown_text, plain, table
-from mcvrp.model.errors import McvrpError, alternatives, brief, reason
+from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import parse_table
 from mcvrp.storage.models.models import model_card
@@ -23,7 +23,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.support.text import counted
 
-_LISTED, _DOCUMENTS, _CARDS = 200, 3, 10  # files, JSON documents and cards of a folder that are shown
+_LISTED = 200  # files of a folder that are shown
 _HEAD = 5  # rows of a table that are shown
 
 
@@ -42,11 +42,7 @@ def inspect(store: Store, path: str) -> Outcome:
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}
     if path and not files:
-        asked, (folder, _, _) = path, path.rpartition("/")
-        while folder and not store.files(folder):  # a misspelt folder, not what is in it
-            asked, (folder, _, _) = folder, folder.rpartition("/")
-        others = alternatives(asked, [f"{folder}/{name}".strip("/") for name in store.folders(folder)])
-        raise McvrpError(f"there is nothing at {store.url(path)}{others}: mcvrp inspect lists the store")
+        raise McvrpError(f"there is nothing at {store.url(path)}: mcvrp inspect lists the store")
     return (_folder if "/" in path else _overview)(store, path, files)
 
 
@@ -80,18 +76,12 @@ def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:
 
 
 def _folder(store: Store, path: str, files: dict[str, int]) -> Outcome:
-    """Describe a folder by its card, README.md, or those of few folders in it, otherwise by its files."""
-    names = [file for file in files if file.endswith(".json") and file.count("/") <= path.count("/") + 2]
-    documents = {name.removeprefix(f"{path}/"): store.get_json(name) for name in names[:_DOCUMENTS]}
-    cards = [file for file in files if file.endswith("/README.md") and file.count("/") == path.count("/") + 2]
-    if (own := f"{path}/README.md") in files:
-        cards = [own]
-    lines = [line for card in cards for line in (_markdown(store, card), "")]
-    if not 0 < len(cards) <= _CARDS:
-        lines = [f"{size:>13,}  {file}" for file, size in list(files.items())[:_LISTED]]
-        lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
+    """Describe a folder by its card, README.md, if it has one, otherwise by its files."""
+    lines = [f"{size:>13,}  {file}" for file, size in list(files.items())[:_LISTED]]
+    if (card := f"{path}/README.md") in files:
+        lines = [_markdown(store, card), ""]
     text = "\n".join([*lines, f"{store.url(path)}: {counted(len(files), 'file')}"])
-    return Outcome({"folder": store.url(path), "files": files, "documents": documents}, text)
+    return Outcome({"folder": store.url(path), "files": files}, text)
 
 
 def _file(store: Store, path: str) -> Outcome:

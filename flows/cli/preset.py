@@ -18,7 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import StoredCity, stored_city
+from mcvrp.storage.cities import stored_city
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.store.store import Store
 
@@ -45,12 +45,11 @@ def new_preset(common: WithPreset, name: str, city: str | None, sizes: Range | N
     fit = _possible(low, stored.city), _possible(high, stored.city)
     if sizes and fit != sizes:
         least, most = _possible(1, stored.city), _possible(stored.city.customers, stored.city)
-        message = f"--sizes {low} {high}: days of city {stored.name!r} can have {least} to {most} customers"
-        if not stored.city.capacity and high <= stored.city.customers:
-            message += f"; other sizes need its capacity (mcvrp city set {stored.name} --capacity LO HI)"
-        raise McvrpError(message)
+        raise McvrpError(
+            f"--sizes {low} {high}: days of city {stored.name!r} can have {least} to {most} customers"
+        )
     data = base.document(common.overrides)
-    data["city"] = _city_section(stored, spec.city.seed)
+    data["city"] = {"name": stored.name, "source": "imported"}  # the store has it
     _adapt(data, spec, name, fit, stored.city)
     _shorten(data, stored.city)
     text = "\n".join(["# All fields: mcvrp preset fields", *_lines(data, ""), ""])
@@ -59,21 +58,9 @@ def new_preset(common: WithPreset, name: str, city: str | None, sizes: Range | N
     spec.label.rules_in(stored.city).capacity_range(spec.label.largest)
     if not Store.open(".").put_new(file, text.encode()):
         raise McvrpError(f"{file} exists: remove it, or give another name")
-    described = f"customers per day: {fit[0]} to {fit[1]}"
-    if fit != (low, high):
-        source = "driven days" if days else f"preset {base.name}"
-        described += f", as the city allows ({source}: {low} to {high})"
     document = {"preset": file, "base": base.name, "sizes": fit}
+    described = f"customers per day: {fit[0]} to {fit[1]}"
     return Outcome(document, f"{described}\n{file}: run mcvrp plan --preset {file}")
-
-
-def _city_section(stored: StoredCity, seed: int) -> dict[str, Any]:
-    """Return the section of a city: what generates a synthetic one, otherwise that the store has it."""
-    city = stored.city
-    generated = stored.source == "synthetic" and not (city.demand or city.capacity)
-    if generated and City.uniform(city.customers, seed).city_id == city.city_id:
-        return {"name": stored.name, "source": "synthetic", "customers": city.customers, "seed": seed}
-    return {"name": stored.name, "source": "imported"}
 
 
 def _middle(sizes: Sequence[int]) -> Range:

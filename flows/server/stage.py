@@ -20,13 +20,11 @@ from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
-from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, log_to_prefect, mute, one_line, redact
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.server.server import refusal_of
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.store.store import Store
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -86,17 +84,15 @@ def stage(
 
         @functools.wraps(body)
         def plain(*args: P.args, **kwargs: P.kwargs) -> R:
-            values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
-            return cast(Callable[..., R], body)(**values)
+            given = dict(zip(model.model_fields, args, strict=False)) | kwargs
+            return cast(Callable[..., R], body)(**parsed(model, _given(given)))
 
         @functools.wraps(body)
         def reported(*args: P.args, **kwargs: P.kwargs) -> R:
             log_to_prefect()
             try:
-                given = dict(zip(model.model_fields, args, strict=False)) | kwargs
-                values = parsed(model, _given(given))
-                result = cast(Callable[..., R], body)(**values)
-                lacks = _log_result(name, result, values)
+                result = plain(*args, **kwargs)
+                lacks = str(STAGES[name].summary("lacks", result)) if name in STAGES else ""  # none of a test
                 return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
             except Exception as error:  # returned instead of raised: Prefect would log a traceback
                 mute(error)
@@ -121,19 +117,6 @@ def stage(
 def task(name: str, run_name: str) -> Callable[[Callable[P, R]], StageTask[P, R]]:
     """Declare a task, which Prefect neither caches nor retries: what is finished is in the store."""
     return lambda body: StageTask(body, name=name, task_run_name=run_name, cache_policy=NO_CACHE)
-
-
-def _log_result(name: str, result: object, parameters: dict[str, Any]) -> str:
-    """Log the figures of ``result`` and where it is with the run; return what it lacks."""
-    if (stage := STAGES.get(name)) is None:  # of a test
-        return ""
-    figures = stage.figures_in(Store.at(settings.store_uri(parameters.get("store"))), result, parameters)
-    with contextlib.suppress(MissingContextError):  # a test calls the bare function
-        if figures:
-            get_run_logger().info(
-                "\n".join(["result:", *(f"{title}: {value}" for title, value in figures.items())])
-            )
-    return str(stage.summary("lacks", result))
 
 
 def _unexpected(error: Exception) -> str:

@@ -79,7 +79,7 @@ def verify_dataset(store: Store, dataset: str, *, delete: bool = False) -> Verif
     if of_trial(store, dataset):
         raise McvrpError(
             f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: verify the "
-            f"datasets that it was made from, as mcvrp inspect {layout.label_dir(dataset)} shows them"
+            f"datasets that it was made from, as mcvrp inspect {layout.manifest(dataset)} shows them"
         )
     spec, city_id = stored_spec(store, dataset)
     source = Source(spec, find_city(store, city_id))

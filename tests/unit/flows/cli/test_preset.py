@@ -17,7 +17,7 @@ from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import make_city, plan_city
+from mcvrp.tasks.city.make import plan_city
 
 
 @pytest.fixture
@@ -56,20 +56,12 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
         assert next(both) == next(both)
 
 
-def test_a_synthetic_city_is_generated_again_in_an_empty_store(place: Store) -> None:
-    save_city(place, "own", City.uniform(60, seed=3))
-    spec = made("--set", "city.seed=3", name="own")
-    assert spec.city.source == "synthetic"
-    elsewhere = make_city(Store.open("elsewhere"), spec.city)
-    assert elsewhere.city.city_id == load_city(place, "own").city_id
-
-
-def test_a_city_that_no_seed_generates_is_the_one_in_the_store(place: Store) -> None:
-    """An imported city, one of another seed, and one whose ranges were set."""
+def test_the_city_is_the_one_in_the_store(place: Store) -> None:
+    """An imported city, a synthetic one, and one whose ranges were set."""
     save_city(place, "addresses", City.uniform(60, seed=1), Addresses.numbered(60))
-    save_city(place, "other-seed", City.uniform(60, seed=3))
+    save_city(place, "synthetic", City.uniform(60, seed=3))
     save_city(place, "ranges", dataclasses.replace(City.uniform(60, seed=1), capacity=(30, 30)))
-    for name in ("addresses", "other-seed", "ranges"):
+    for name in ("addresses", "synthetic", "ranges"):
         spec = made(name=name)
         assert (spec.city.name, spec.city.source) == (name, "imported")
         assert plan_city(place, spec.city).city.city_id == load_city(place, name).city_id
@@ -142,7 +134,7 @@ def test_landmarks_are_for_a_pointer_network_of_a_city_with_a_cost_matrix(
         ("paris --preset smoke", "a preset's with mcvrp city create --preset"),
         ("a/b --city lyon", "not a valid name for a preset"),
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
-        ("lyon --sizes 5 90", "--sizes 5 90: days of city 'lyon' can have 20 to 100 customers; other"),
+        ("lyon --sizes 5 90", "--sizes 5 90: days of city 'lyon' can have 20 to 100 customers\n"),
         ("lyon --sizes 50 101", "--sizes 50 101: days of city 'lyon' can have 20 to 100 customers\n"),
         ("lyon --set label.cuont=1", "label.cuont"),
         ("kept --city lyon", "kept.toml exists: remove it"),
