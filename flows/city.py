@@ -15,8 +15,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
 
-_OFFERED = "Forms offer a new city after the next start of `mcvrp ui`; until then, type its name."
-
 
 @task("make city", "make city {spec.name}")
 def make(store: Store, spec: CitySpec) -> CitySummary:
@@ -25,7 +23,7 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     made = make_city(store, spec, settings.cache_dir())
     summary = CitySummary.of(spec.name, made, time.monotonic() - began)
     paths = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
-    body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths), _OFFERED
+    body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths)
     show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), *body)
     return summary
 

@@ -5,7 +5,6 @@ Without a Prefect server, a flow and its tasks are the functions that they are m
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import traceback
 from collections.abc import Callable, Mapping
@@ -15,7 +14,6 @@ from prefect import Flow, Task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
-from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
@@ -28,7 +26,6 @@ from mcvrp.model.errors import McvrpError
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-_LONGEST_MESSAGE = 300  # characters of an unexpected error in the state of a run
 _TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps what is finished"
 
 P = ParamSpec("P")
@@ -121,9 +118,8 @@ def task(name: str, run_name: str) -> Callable[[Callable[P, R]], StageTask[P, R]
 
 def _unexpected(error: Exception) -> str:
     """Log the traceback with the run; return the message of its state."""
-    with contextlib.suppress(MissingContextError):  # a test calls the bare function
-        get_run_logger().error(redact("".join(traceback.format_exception(error))))
-    return f"unexpected {type(error).__name__}: {one_line(error)[:_LONGEST_MESSAGE]}: {_TRY_AGAIN}"
+    get_run_logger().error(redact("".join(traceback.format_exception(error))))
+    return f"unexpected {type(error).__name__}: {one_line(error)}: {_TRY_AGAIN}"
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
