@@ -122,7 +122,6 @@ def solve(
     model: str | None = None,
     store: Store | str | Path | None = None,
     capacity: int | str | None = None,
-    start: str | Path | None = None,
     keep: str | Path | None = None,
     unrounded: bool = False,
     date: datetime.date | str | None = None,
@@ -146,7 +145,7 @@ def solve(
     store
         Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own, without a model and
         files of the store ("store:PATH").
-    capacity, start, keep, unrounded, date, options
+    capacity, keep, unrounded, date, options
         As the options of the command: ``time_limit=5``, ``fleet=6``, ``columns={"id": "Code client"}``, …
         (docs/solve.md).
     out, overwrite
@@ -177,7 +176,7 @@ def solve(
         raise McvrpError(f"--model {model} is for a search by a model, not for {without}: omit one")
     if overwrite and out is None:
         raise McvrpError("overwrite: there is no folder to write to, give out")
-    given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
+    given = [str(file) for file in (orders, keep) if isinstance(file, str | Path)]
     in_store = [file for file in given if file.startswith(IN_STORE)]
     if not isinstance(store, Store):
         stored = isinstance(city, str) or in_store or model is not None or usual_model is not None
@@ -194,7 +193,6 @@ def solve(
         city,
         model,
         dated.capacity,
-        start=None if start is None else str(start),
         keep=None if keep is None else str(keep),
         date=dated.date,
         unrounded=unrounded,

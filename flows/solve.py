@@ -85,9 +85,6 @@ Capacity = Annotated[
 Limits = Annotated[LimitsSpec, shown("Limits", "Fleet, and limits and times of the routes")]
 Search = Annotated[SearchSpec, shown("Search", "Solvers, version of the model, time limit, columns")]
 Decoding = Annotated[DecodingSpec, shown("Decoding", "Samples of the model")]
-Start = Annotated[
-    str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
-]
 Keep = Annotated[
     str | None,
     shown(
@@ -124,7 +121,6 @@ def solve(
     date: Date = None,
     model: Model = None,
     search: Search = _SEARCH,
-    start: Start = None,
     keep: Keep = None,
     unrounded: Unrounded = False,
     decoding: Decoding = _DECODING,
@@ -137,7 +133,7 @@ def solve(
     """
     began, opened = time.monotonic(), open_store(store)
     usual = "" if city else None  # a .vrp has a city of its own, and no model
-    request = Request(orders, city, model, capacity, start, keep, date, unrounded, usual)
+    request = Request(orders, city, model, capacity, keep, date, unrounded, usual)
     spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
     planned = plan_day(opened, request, SolveSpec(**spec))
     place = Place(opened, layout.solution_dir(day_name(planned)))

@@ -119,7 +119,6 @@ class Day:
     by: Annotated[Text, opt("auto|model|SOLVER", "search by all (auto) or by one of them alone")] = None
     samples: Annotated[Number, opt("S", "number of the model's samples; 0: no model")] = None
     time_limit: Annotated[float | None, opt("SECONDS", "time limit, start-up included (default: 10)")] = None
-    start: Annotated[Text, opt("ROUTES", "initial routes")] = None
     seed: Annotated[Number, opt("N", "random seed (default: 0)")] = None
     out: Annotated[Text, opt("FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")] = None
     overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders or capacity")] = False

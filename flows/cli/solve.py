@@ -47,7 +47,6 @@ def solve_and_write(common: WithPreset, day: Day) -> Outcome:
             model=day.model,
             store=common.store,
             capacity=day.capacity,
-            start=day.start,
             keep=day.keep,
             unrounded=day.unrounded,
             date=day.date,

@@ -22,7 +22,7 @@ from mcvrp.tasks.support.registry import InStore
 from mcvrp.tasks.train.spec import BASE
 
 Model = TypeVar("Model", bound=BaseModel)
-_FILES = {"orders", "start", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
+_FILES = {"orders", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 _EXPECTED = {  # by pattern
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",

@@ -11,12 +11,12 @@ from mcvrp.model.errors import shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
-from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text, within_length
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Planned
-from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio, Searched
+from mcvrp.tasks.solve.portfolio import SAVINGS, Finding, Portfolio, Searched
 from mcvrp.tasks.solve.spec import AUTO, MODEL
 from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
 from mcvrp.tasks.solvers.pyvrp import only
@@ -119,8 +119,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     # one route, or all at one place: nothing to search for
     trivial = best is not None and (rest.instance.n == 1 or cost(rest.city, best) == 0)
     # a search has starts of its own, which know no limits
-    of_use = (found for found in first if found.by != SAVINGS or rest.limits.given)
-    starts = tuple(found.solution for found in of_use if found.solution)
+    starts = tuple(found.solution for found in first if found.solution and rest.limits.given)
     members = [] if trivial else members_of(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
     search = portfolio.searched(kept_cost, kept_routes)
@@ -134,21 +133,17 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     built = within_length(built, rest.limits, rest.city)
     if planned.spec.by == AUTO or instance.n == 1 or cost(rest.city, built) == 0:
         yield Found(SAVINGS, built)
-    if planned.start:
-        yield Found(EARLIER, rest.served(planned.start.solution))
     if rest.start:
-        yield Found(EARLIER if rest is planned.rest else ROOM, rest.start)
+        yield Found(ROOM, rest.start)
 
 
 def _notes(solved: Solved) -> Iterator[str]:
-    """Yield what was assumed of the orders, the start and the model."""
+    """Yield what was assumed of the orders and the model."""
     planned, n = solved.planned, solved.instance.n
     day, card, decoded = planned.day, planned.card, any(each.samples for each in solved.search.findings)
     yield from day.notes
     if planned.without_model:
         yield f"searched without a model: {planned.without_model}"
-    if planned.start:
-        yield f"started from earlier routes: {planned.start.note}"
     yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
         yield f"orders of {counted(len(day.merged) - _NAMED, 'more customer')} merged, one delivery each"
@@ -167,14 +162,13 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
         names = listed(planned.kept.names, most=20)
-        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {names}"
-        if again := planned.kept.unmarked:
+        every = "" if planned.kept.marked else ", all of them, as it has no column kept"
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {names}{every}"
+        if again := planned.kept.others:
             routes = f"{counted(len(again), 'route')}, {listed(again, most=20)}"
             yield f"planned again, as not marked in {planned.kept.name}: {routes}"
         if (start := planned.spec.start_time) and not all(planned.kept.starts):
             yield f"kept routes without a departure in {planned.kept.name} leave at {start}"
-        if unread := planned.kept.unread:
-            yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
     service = None if limits.service is None else planned.day.wishes.service
     alone = replace(limits, fleet=None, service=service)  # of each route

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mcvrp.model.problem import Solution
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.member import Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.plan import Planned

@@ -27,7 +27,7 @@ SPLIT = "split the order, a part with another id (mcvrp city extend)"  # equal i
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 _DATE = "date"
 _LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
-_OF_ROUTES = {"route", "stop", "kept"}  # fields of other files of the day
+_OF_ROUTES = {"route", "stop", "kept"}  # fields of decided routes
 _FLEET, _LENGTH, _TIME = "a limit of the fleet", "a longest route", "a time window"
 _OPTIONS = {_FLEET: "--fleet", _LENGTH: "--longest-route"}  # options of `mcvrp solve`
 # Columns of constraints that no route would satisfy: refused rather than ignored.
@@ -303,13 +303,11 @@ def _customer_fault(customer: str, node: int, city: str) -> str | None:
     return f"{shown(customer)} is the depot" if node == DEPOT else None
 
 
-def require_files_of_routes(columns: Collection[str], start: object, keep: object) -> None:
-    """Raise McvrpError if ``columns`` has a field of a file, earlier or decided routes, that is not given."""
-    unread = set() if keep else {"kept"} if start else _OF_ROUTES
-    if unread := unread & set(columns):
-        files = "--keep is not" if start else "neither --start nor --keep is"
+def require_file_of_routes(columns: Collection[str], keep: object) -> None:
+    """Raise McvrpError if ``columns`` has a field of decided routes, and their file is not given."""
+    if not keep and (unread := _OF_ROUTES & set(columns)):
         raise McvrpError(
-            f"--columns {min(unread)}=… is of earlier or decided routes, but {files} given: remove it"
+            f"--columns {min(unread)}=… is of decided routes, but --keep is not given: remove it"
         )
 
 

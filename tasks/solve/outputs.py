@@ -26,11 +26,11 @@ from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.files.csv_cells import Number, csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.earlier import TIMES
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import (
     SERVICE,
+    TIMES,
     Stop,
     at_stop,
     further_columns,

@@ -22,9 +22,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import sha256_of
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import local_path
-from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
+from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_supported
-from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_files_of_routes
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_file_of_routes
 from mcvrp.tasks.solve.spec import MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -43,8 +43,8 @@ class Request:
         Names in the store, or a city. The city may be None for a CVRPLIB instance.
     capacity
         Of a vehicle, None if the orders or the city define it.
-    start, keep
-        Files of earlier routes to start from and of decided ones, see `read_start` and `read_kept`.
+    keep
+        File of decided routes, see `read_kept`.
     date
         Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
         routes need.
@@ -60,7 +60,6 @@ class Request:
     city: str | City | None = None
     model: str | None = None
     capacity: int | None = None
-    start: str | None = None
     keep: str | None = None
     date: datetime.date | None = None
     unrounded: bool = False
@@ -82,7 +81,6 @@ class Planned:
     rest: Rest | None  # what is to be planned, None if all is decided
     digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
-    start: Start | None = None  # earlier routes to start from, if any
     kept: Kept | None = None  # file of decided routes, if any
     without_model: str = ""  # reason for which no model of the city is used, if one was looked for
     roads: RoadFacts | None = None  # where the city's costs come from, if they are those of roads
@@ -109,7 +107,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
     """
-    require_files_of_routes(spec.columns, request.start, request.keep)
+    require_file_of_routes(spec.columns, request.keep)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
     if request.unrounded and not vrp:
@@ -122,11 +120,11 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     require_supported(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store, spec.sheet)
     day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
-    # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
+    # a file of routes has the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
     decided = None
     if request.keep:
-        decided = read_kept(store, request.keep, named, day.instance, date, name, day.further)
+        decided = read_kept(store, request.keep, named, day.instance, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, day.instance, limits, drop=spec.drop)
     if rest and not spec.drop:
@@ -135,14 +133,9 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by hgs")
     card, without = _card(store, request, spec, problem, name)
-    start = None
-    if request.start:
-        if rest is None:
-            raise McvrpError(f"--start {request.start}: the routes of all customers are decided: omit it")
-        start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day)
     return Planned(
-        request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without, roads
+        request, name, problem, addresses, day, card, spec, rest, digest, vrp, decided, without, roads
     )
 
 

@@ -21,7 +21,7 @@ from mcvrp.tasks.support.processes import Child, receive, send
 from mcvrp.tasks.support.progress import Progress, duration
 from mcvrp.tasks.support.text import length_text
 
-SAVINGS, EARLIER = "a quick first plan", "the earlier routes"
+SAVINGS = "a quick first plan"
 _LEAST_SHARE = 0.5  # of the time limit for the search, however long the start-up took
 _WAITED = 30.0  # seconds beyond the time limit for the first routes, which a busy machine may need
 _MARGIN = 0.1  # seconds before the end at which members finish their last slice

@@ -12,10 +12,15 @@ from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.csv_cells import Number
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.earlier import OWN
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, is_seconds, length_text, time_text
 
+TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
+# Columns of routes.csv, and names by which customers are read.
+OWN = (
+    *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
+    *("lat", "lon", "x", "y", "id", "customer_id", "kept", *TIMES),
+)
 SERVICE = "service_seconds"  # column with the duration of a stop
 _DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4

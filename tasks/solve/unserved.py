@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import Solution
 from mcvrp.storage.cities import Addresses
-from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import SPLIT, Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most

@@ -18,7 +18,7 @@ from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.solve.earlier import read_kept, rest_of
+from mcvrp.tasks.solve.kept import read_kept, rest_of
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.solver import Limits

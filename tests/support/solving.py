@@ -63,7 +63,6 @@ def day_plan(
     *,
     city: str | None = "small",
     model: str | None = "small",
-    start: str | None = None,
     date: datetime.date | None = None,
     keep: str | None = None,
     **spec: Any,
@@ -75,7 +74,7 @@ def day_plan(
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
     checked = SolveSpec.model_validate({"threads": 1} | spec)  # other tests need the cores, too
-    return plan_day(store, Request(orders, city, model, capacity, start, keep, date), checked)
+    return plan_day(store, Request(orders, city, model, capacity, keep, date), checked)
 
 
 def solved_day(

@@ -86,7 +86,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
-        ("solve day.vrp --columns route=Tour", ["--columns route=", "neither --start nor --keep is given"]),
+        ("solve day.vrp --columns route=Tour", ["--columns route=", "no --keep is given"]),
         ("solve day.csv --unrounded", ["--unrounded is for the lengths of a .vrp: omit it"]),
         ("solve day.csv --by hgs --samples 5", ["--samples 5: --by hgs searches without a model"]),
         ("solve day.csv --by hgs --model small", ["--model small", "not for --by hgs: omit"]),

@@ -100,7 +100,7 @@ def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
     for function in (stage.figures, stage.tables, stage.lacks):
         assert not function or callable(getattr(figures, function))
     parameters = inspect.signature(stage.load_flow().fn).parameters  # type: ignore[attr-defined]
-    others = {"store", "orders", "capacity", "start", "keep", "unrounded", "date"}
+    others = {"store", "orders", "capacity", "keep", "unrounded", "date"}
     assert set(stage.asks(load_preset("smoke"))) == set(parameters) - others
 
 

@@ -71,10 +71,10 @@ def test_relative_paths_of_a_form_are_files_in_the_store() -> None:
     addresses = {"file": "uploads/a.csv", "matrix": "store:uploads/m.npy"}  # with store: or without
     spec = load_preset("smoke").model_dump(mode="json")
     form = {"spec": spec | {"city": {"name": "c", "source": "imported", "addresses": addresses}}}
-    files = {"orders": "monday.csv", "start": "/data/routes.csv", "keep": "s3://b/routes.csv"}
+    files = {"orders": "monday.csv", "keep": "s3://b/routes.csv"}
     taken = of_form({**form, **files, "store": "s3://ours", "times": 2})
     stored = {"file": "store:uploads/a.csv", "matrix": "store:uploads/m.npy"}
     assert taken["spec"] == form["spec"] | {"city": form["spec"]["city"] | {"addresses": stored}}
     assert (taken["orders"], taken["times"], taken["store"]) == ("store:monday.csv", 2, "s3://ours")
-    assert (taken["start"], taken["keep"]) == (files["start"], files["keep"])
-    assert of_form({"start": None, "orders": [{"demand": 1}]}) == {"start": None, "orders": [{"demand": 1}]}
+    assert taken["keep"] == files["keep"]
+    assert of_form({"keep": None, "orders": [{"demand": 1}]}) == {"keep": None, "orders": [{"demand": 1}]}

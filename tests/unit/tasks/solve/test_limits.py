@@ -16,7 +16,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
-from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text, require_supported, round_trips, too_far, within_length
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.plan import Planned

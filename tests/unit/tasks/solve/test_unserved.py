@@ -19,7 +19,7 @@ from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
-from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import Place, route_table, solve_figures, stop_table, write_day

@@ -1,4 +1,4 @@
-"""Earlier routes of a file: decided ones stay as they are; as a start, they serve the orders of the day."""
+"""Decided routes of a file: they stay as they are, and the others are planned beside them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
 from python_calamine import CalamineWorkbook
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import Instance, cost, infeasibility
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.earlier import Kept, Start, fitted_routes, read_kept, read_start, rest_of
+from mcvrp.tasks.solve.kept import Kept, read_kept, rest_of
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
@@ -26,94 +25,20 @@ from tests.support.workbook import xlsx
 
 pytestmark = pytest.mark.usefixtures("impatient")
 NAMES = Addresses.numbered(CITY.customers)
-LINE = City(np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.3, 0.1], [0.1, 0.9]]))
 HEADER = "route,stop,customer\n"
 MARKED = "route,stop,customer,kept\n"
-
-
-def day(*ids: int, demand: int = 1, capacity: int = 10, city: City = LINE) -> Instance:
-    return Instance(city.city_id, np.array(ids), np.full(len(ids), demand), capacity)
-
-
-def start(folder: Path, text: str, instance: Instance) -> Start:
-    (folder / "routes.csv").write_text(text)
-    names = Addresses.numbered(LINE.customers)
-    return read_start(Store.open(folder), str(folder / "routes.csv"), LINE, names, instance)
-
-
-def test_earlier_routes_are_adapted() -> None:
-    assert fitted_routes(LINE, day(1, 3), [[1, 2, 3]]) == Solution(((1, 3),))
-    assert fitted_routes(LINE, day(1, 2, 3), [[1, 3]]) == Solution(((1, 2, 3),))
-    assert fitted_routes(LINE, day(1, 2, 3, demand=5), [[1, 2, 3]]) == Solution(((1, 2), (3,)))
-    assert fitted_routes(LINE, day(1, 2, demand=6), [[1]]) == Solution(((1,), (2,)))
-    assert fitted_routes(LINE, day(1, 2), []) == Solution(((2, 1),))  # as long as the other way round
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=6), st.integers(1, 40), st.integers(9, 60)
-)
-def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, capacity: int) -> None:
-    owner = {node: k for k, route in enumerate(earlier) for node in route}  # a customer is on one route
-    once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
-    rng = np.random.default_rng(count)
-    ids = np.sort(rng.choice(np.arange(1, 41), count, replace=False))
-    instance = Instance(CITY.city_id, ids, rng.integers(1, 10, count), capacity)  # type: ignore[arg-type]
-    assert infeasibility(instance, fitted_routes(CITY, instance, once)) is None
-
-
-def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> None:
-    """Rows in any order, stops at the depot skipped; a note counts the common customers."""
-    text = HEADER + "b,1,3\na,2,2\na,1,1\na,0,0\na,3,0\n"
-    result = start(tmp_path, text, day(1, 2, 3, 4))
-    assert result.solution == Solution(((4, 3), (1, 2)))
-    assert result.note.startswith("routes.csv has 3 of 4 customers")
-
-
-def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
-    """Also beside a customer's name, and with our names, as in routes.csv."""
-    names = Addresses.numbered(LINE.customers)
-    names = replace(names, columns={"id": "Code client", "route": "Tour", "stop": "Halt", "date": "Jour"})
-    file = tmp_path / "tours.csv"
-    for text in (
-        "Jour;Tour;Halt;Code-Client;Customer\nx;b;1;3;Shop\nx;a;2;2;\nx;a;1;1;\n",
-        HEADER + "b,1,3\na,2,2\na,1,1\n",
-    ):
-        file.write_text(text)
-        result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2, 3, 4))
-        assert result.solution == Solution(((4, 3), (1, 2)))
-    file.write_text("Jour;Tour;Halt;Code client\nx;a;1;1\ny;a;2;2\n")
-    with pytest.raises(McvrpError, match=r"routes of 2 days \(x and y\)"):
-        read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
-
-
-def test_a_day_begins_with_the_routes_of_another(store: Store, tmp_path: Path) -> None:
-    spec: dict[str, Any] = {"samples": 4, "time_limit": 1}
-    yesterday, today = (dict.fromkeys(range(first, first + 15), 3) for first in (1, 4))
-    write_day(Place(Store.open(tmp_path / "yesterday")), solved_day(store, yesterday, **spec))
-    routes = str(tmp_path / "yesterday" / "routes.csv")
-    result = solved_day(store, today, start=routes, **spec)
-    planned = result.planned
-    assert planned.start is not None
-    assert infeasibility(planned.day.instance, result.solution) is None
-    assert result.cost <= cost(CITY, planned.start.solution) + 1e-9
-    note = "started from earlier routes: routes.csv has 12 of 15 customers"
-    assert any(each.startswith(note) for each in result.notes)
 
 
 def orders(count: int, demand: int = 3) -> Instance:
     return Instance(CITY.city_id, np.arange(1, count + 1), np.full(count, demand), 18)  # type: ignore[arg-type]
 
 
-def test_the_others_are_planned_from_their_earlier_routes() -> None:
-    """The rest is the orders that are not kept, with the vehicles that remain."""
-    kept = Kept("k.csv", ((3, 1),), ((2, 6), (4,)))
+def test_the_others_are_planned_with_the_vehicles_that_remain() -> None:
+    kept = Kept("k.csv", ((3, 1),))
     rest = rest_of(kept, CITY, orders(5), Limits(fleet=3, longest_route=9.0))
     assert rest is not None
     assert rest.instance.ids.tolist() == [2, 4, 5]
     assert rest.limits == Limits(2, 9.0)
-    assert rest.start is not None
-    assert infeasibility(rest.instance, rest.start) is None
 
 
 def read(folder: Path, text: str, **columns: str) -> Kept:
@@ -125,13 +50,13 @@ def read(folder: Path, text: str, **columns: str) -> Kept:
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, or none; all routes without the column."""
     rows = "a,0,0,WAHR\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
-    left: dict[str, Any] = {"starts": ("",), "unmarked": ("b",)}
-    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",), **left)
+    left: dict[str, Any] = {"marked": True, "others": ("b",)}
+    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ("a",), ("",), **left)
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
-    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",), **left)
+    assert marked == Kept("keep.csv", ((1,),), ("a",), ("",), **left)
     plain = "route,stop,customer,fixed,load_after,\na,1,1,x,3\nb,1,2,,3\nb,2,3,,6\n"
-    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ("a", "b"), ("fixed",), ("", ""))
+    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), ("a", "b"), ("", ""))
 
 
 def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
@@ -177,7 +102,7 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     assert result.cost == pytest.approx(findings[0].cost) == cost(CITY, result.solution)
     notes = "\n".join(result.notes)
     assert f"keep.csv keeps {len(kept)} route" in notes
-    assert "further columns of keep.csv, which are not used: Driver" in notes
+    assert ("as it has no column kept" in notes) != marked
     assert "satisfy --fleet 4 and --longest-route 99, kept ones included but for their length" in notes
     assert (findings[0].routes, result.unserved) == (len(result.solution.routes), ())
 
@@ -231,7 +156,7 @@ def test_routes_are_kept_by_the_workbook_alone(store: Store, tmp_path: Path) -> 
     assert marked.planned.kept is not None
     assert (marked.planned.kept.names, marked.planned.decided.routes) == (("2",), result.solution.routes[1:2])
     others = set(result.names) - {"2"}
-    assert set(marked.planned.kept.unmarked) == others
+    assert set(marked.planned.kept.others) == others
     assert any(f"planned again, as not marked in {written.name}" in note for note in marked.notes)
 
 
@@ -256,8 +181,6 @@ def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> 
     assert result.found_by == "the kept routes"
     limited = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), longest_route=1e-3)
     assert any(each.startswith("kept routes longer than ") for each in limited.notes)
-    with pytest.raises(McvrpError, match=r"--start x\.csv: the routes of all customers are decided"):
-        solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), start="x.csv")
 
 
 @pytest.mark.parametrize("limits", [{"fleet": 1}, {"longest_route": 0.01}], ids=["fleet", "longest route"])
