@@ -20,6 +20,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import dates
+from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
@@ -48,12 +49,11 @@ ROUTES = "routes"  # default parent of output folders
 class RoutedDay(Solved):
     """Routes of a day's orders; a notebook shows it as a table of figures and the map.
 
-    ``folder`` and ``files`` are what `solve` has written, ``replaced`` is a note on what was there before.
+    ``folder`` and ``files`` are what `solve` has written.
     """
 
     folder: str = ""
     files: tuple[str, ...] = ()
-    replaced: str = ""
 
     def __repr__(self) -> str:
         return f"RoutedDay({len(self.costs)} routes, cost {self.cost:g}, found by {self.found_by})"
@@ -139,7 +139,8 @@ def solve(
     orders
         A file, a table with its columns, rows as dictionaries, or the demand of each customer by its id.
     city
-        Name in the store, or a city with its own ids (without: "1", "2", …); None for a CVRPLIB instance.
+        Name in the store, or a city with its own ids (without: "1", "2", …); None for a CVRPLIB instance, or
+        the only city of the store.
     model
         Name in the store; None: search without a model.
     store
@@ -179,7 +180,8 @@ def solve(
     given = [str(file) for file in (orders, keep) if isinstance(file, str | Path)]
     in_store = [file for file in given if file.startswith(IN_STORE)]
     if not isinstance(store, Store):
-        stored = isinstance(city, str) or in_store or model is not None or usual_model is not None
+        own_city = isinstance(city, City) or (city is None and is_vrp(orders))
+        stored = not own_city or in_store or model is not None or usual_model is not None
         uri = None if store is None else str(store)
         store = Store.open(settings.store_uri(uri) if stored else ".", writable=False)
     if isinstance(orders, Path):
@@ -204,10 +206,10 @@ def solve(
         routed = RoutedDay(**vars(on_streets(solve_day(store, planned, began), cache)))
     else:
         place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
-        replaced = require_free(place, planned, overwrite)
+        require_free(place, planned, overwrite)
         solved = on_streets(solve_day(store, planned, began), cache)
         files = write_day(place, solved)
-        routed = RoutedDay(**vars(solved), folder=place.url, files=files, replaced=replaced or "")
+        routed = RoutedDay(**vars(solved), folder=place.url, files=files)
     for failure in routed.failures:
         logger.warning(failure)
     return routed

@@ -17,6 +17,7 @@ from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import is_pasted
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import (
@@ -47,12 +48,12 @@ def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
     planned, subject = solved.planned, f"solve {solved.planned.city_name}"
-    shared = "map.html", "routes.xlsx", "routes.csv", "routes.html", "routes.geojson", "README.md"
+    shared = "map.html", "routes.xlsx", "routes.csv", "routes.geojson", "README.md"
     files = {file: place.path(file) for file in shared}
     notes = "\n".join(f"- {escaped(note)}" for note in solved.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
-    figures = solve_figures(solved, local=planned.day.dialect.local)
+    figures = solve_figures(solved)
     show_figures(subject, f"Routes of {planned.day.source}", figures, *body)
     unit = {"cumulative_cost": f"cumulative_cost ({unit_text(planned.city.unit)})"}
     stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore").rename(columns=unit)
@@ -132,7 +133,7 @@ def solve(
     or in the store (store:PATH). In a deployed run, relative paths are in the store.
     """
     began, opened = time.monotonic(), open_store(store)
-    usual = "" if city else None  # a .vrp has a city of its own, and no model
+    usual = None if is_vrp(orders) and not city else ""  # a .vrp has a city of its own, and no model
     request = Request(orders, city, model, capacity, keep, date, unrounded, usual)
     spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
     planned = plan_day(opened, request, SolveSpec(**spec))

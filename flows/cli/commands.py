@@ -99,9 +99,7 @@ class Day:
 
     orders: Annotated[str, arg("ORDERS", "CSV, Excel, Parquet or .vrp: a file, s3:// URI, or store:PATH")]
     capacity: Annotated[Number, opt("C", "capacity of a vehicle (default: of the orders or the city)")] = None
-    city: Annotated[
-        Text, opt("NAME", "default: of --preset, or the only one (of extensions the last) with all customers")
-    ] = None
+    city: Annotated[Text, opt("NAME", "city (default: of --preset, or the only one of the store)")] = None
     date: Annotated[Text, opt("DATE", "date of the day, in files of several days the orders of it")] = None
     columns: Columns = field(default_factory=list)
     sheet: Sheet = None

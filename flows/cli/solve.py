@@ -6,12 +6,11 @@ import re
 
 from mcvrp.flows.cli.app import Outcome, WithPreset, began
 from mcvrp.flows.cli.commands import Day
-from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
+from mcvrp.flows.cli.output import aligned, named_columns, plain
 from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.day import solve
 from mcvrp.model.errors import IncompleteError, InvalidFields, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
-from mcvrp.tasks.solve.orders import city_of
 from mcvrp.tasks.solve.outputs import solve_figures
 from mcvrp.tasks.solve.spec import AUTO, MODEL, DecodingSpec, SolveSpec
 
@@ -22,11 +21,9 @@ def solve_and_write(common: WithPreset, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, columns = is_vrp(day.orders), named_columns(day.columns)
     changed = [text.partition("=")[0].strip() for text in common.overrides]
-    if "city.name" in changed and not common.preset:
-        raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     preset, city = spec_of(common), day.city
-    if not (city or vrp or common.preset):  # a .vrp has its city
-        city = city_of(reading(common), day.orders, preset.solve.columns | columns, day.sheet)
+    if city is None and not vrp and (common.preset or "city.name" in changed):  # a .vrp has its city
+        city = preset.city.name
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
     if vrp and day.model is None:
@@ -43,7 +40,7 @@ def solve_and_write(common: WithPreset, day: Day) -> Outcome:
     try:
         routed = solve(
             day.orders,
-            city or (None if vrp else preset.city.name),
+            city,
             model=day.model,
             store=common.store,
             capacity=day.capacity,
@@ -62,12 +59,11 @@ def solve_and_write(common: WithPreset, day: Day) -> Outcome:
             re.sub(r"^\w+", lambda name: f"--{name[0].replace('_', '-')}", text) for text in error.sentences
         ]
         raise InvalidFields(sentences) from None
-    notes = [*routed.notes, *filter(None, [routed.replaced])]
-    printed = [f"note: {note}" for note in notes if note not in routed.failures]
+    printed = [f"note: {note}" for note in routed.notes if note not in routed.failures]
     text = [
-        aligned(solve_figures(routed, verbose=common.verbose)),
+        aligned(solve_figures(routed)),
         *printed,
-        f"routes.xlsx, routes.html, map.html and others: {routed.folder}",
+        f"routes.xlsx, map.html and others: {routed.folder}",
     ]
-    document = plain(routed.summary) | {"notes": notes, "files": routed.files}
+    document = plain(routed.summary) | {"files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if routed.failures else 0)

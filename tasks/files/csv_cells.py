@@ -19,7 +19,6 @@ NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _ROUNDED = 1e11  # from here on, Excel shows 1E+11
 _ZEROS = re.compile(r"(?:\.|(\.[0-9]*[1-9]))0+$")  # at the end of a fraction
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
-_SIGN = re.compile(r"(?<=\d)[.,](?=\d)")
 _RETURN = re.compile("\r\n?")
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
@@ -34,12 +33,6 @@ class Dialect:
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
-
-    def local(self, text: str) -> str:
-        """Return ``text`` with numbers such as 1,234.5 in this decimal sign: 1\u202f234,5."""
-        if self.decimal == ".":
-            return text
-        return _SIGN.sub(lambda sign: "," if sign[0] == "." else "\u202f", text)
 
 
 PLAIN = Dialect()

@@ -7,18 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mcvrp.model.errors import shown
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
-from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text, within_length
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import SAVINGS, Finding, Portfolio, Searched
 from mcvrp.tasks.solve.spec import AUTO, MODEL
-from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
+from mcvrp.tasks.solve.unserved import Unserved, most_served, unserved_rows
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import longest_route
@@ -26,7 +25,7 @@ from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
 _DROP_SHARE = 0.25  # of the time limit for whom to leave out
-_NAMED = 5  # customers that are named, of those merged or left out
+_NAMED = 5  # customers that are named, of those left out
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,6 @@ class Solved:
         kept = self.planned.kept.names if self.planned.kept else ()
         numbers = (name for k in itertools.count(1) if (name := str(k)) not in kept)
         return [*kept, *itertools.islice(numbers, len(self.solution.routes) - len(kept))]
-
-    @property
-    def looks(self) -> list[int]:
-        """Numbers of the colours of the routes, from 0: by their names, so that a kept route has its own."""
-        return [int(name) - 1 if name.isdecimal() else k for k, name in enumerate(self.names)]
 
     @property
     def cost(self) -> float:
@@ -101,9 +95,11 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     kept = planned.decided
     if rest and spec.drop and rest.limits.given:
         priority, seconds = planned.day.wishes.priority, _DROP_SHARE * spec.time_limit
-        served = most_served(rest, priority, seed=spec.seed, seconds=seconds)
+        served = most_served(rest, planned.limits, priority, seed=spec.seed, seconds=seconds)
         if not served.solution.routes and not kept.routes:
-            raise none_served(planned.limits)
+            raise McvrpError(
+                f"no routes within {planned.limits} were found, not even for one customer: allow more"
+            )
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
     unserved = tuple(unserved_rows(left_out, planned.day, planned.addresses))
     kept_cost, kept_routes = cost(planned.city, kept), len(kept.routes)
@@ -112,29 +108,19 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         return Solved(planned, Searched((decided,), time.monotonic() - began, 0.0), kept, unserved)
     patient = spec.by == MODEL
     portfolio = Portfolio(rest.city, rest.instance, rest.limits, spec.time_limit, began, patient=patient)
-    first = list(_first_routes(planned, rest))
-    for found in first:
-        portfolio.take(found)
-    best = portfolio.solution
-    # one route, or all at one place: nothing to search for
-    trivial = best is not None and (rest.instance.n == 1 or cost(rest.city, best) == 0)
+    (built,) = savings(rest.city, rest.instance, spec.seed, 1)
+    built = within_length(built, rest.limits, rest.city)
+    trivial = rest.instance.n == 1 or cost(rest.city, built) == 0  # one route, or all at one place
+    first = {SAVINGS: built} if spec.by == AUTO or trivial else {}
+    first |= {ROOM: rest.start} if rest.start else {}
+    for by, routes in first.items():
+        portfolio.take(Found(by, routes))
     # a search has starts of its own, which know no limits
-    starts = tuple(found.solution for found in first if found.solution and rest.limits.given)
-    members = [] if trivial else members_of(store, planned, rest, starts)
+    starts = tuple(first.values()) if rest.limits.given else ()
+    members = [] if trivial and portfolio.solution else members_of(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
     search = portfolio.searched(kept_cost, kept_routes)
     return Solved(planned, search, Solution((*kept.routes, *solution.routes)), unserved)
-
-
-def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
-    """Yield the routes of the ``rest`` that are known before the search."""
-    instance = rest.instance
-    (built,) = savings(rest.city, instance, planned.spec.seed, 1)
-    built = within_length(built, rest.limits, rest.city)
-    if planned.spec.by == AUTO or instance.n == 1 or cost(rest.city, built) == 0:
-        yield Found(SAVINGS, built)
-    if rest.start:
-        yield Found(ROOM, rest.start)
 
 
 def _notes(solved: Solved) -> Iterator[str]:
@@ -144,9 +130,6 @@ def _notes(solved: Solved) -> Iterator[str]:
     yield from day.notes
     if planned.without_model:
         yield f"searched without a model: {planned.without_model}"
-    yield from day.merged[:_NAMED]
-    if len(day.merged) > _NAMED:
-        yield f"orders of {counted(len(day.merged) - _NAMED, 'more customer')} merged, one delivery each"
     if decoded and card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "

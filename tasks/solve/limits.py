@@ -14,29 +14,19 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import is_seconds, length_text, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
-    """Return ``limits`` of a city with costs in ``unit`` as options: "--fleet 5 and --longest-route 20km".
+    """Return ``limits`` of a city with costs in ``unit`` as options: "--fleet 5 and --longest-route 20 km".
 
     With service times the longest route is a shift.
     """
     options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
     if limits.longest_route is not None:
-        factor, name = readable_unit(unit, limits.longest_route)
-        if is_seconds(unit):
-            factor, name = (1.0, "s") if limits.longest_route % 60 else (1 / 60, "min")
-        longest = f"{limits.longest_route * factor:.10g}{name if name in (*METRES, *SECONDS) else ''}"
-        is_shift = limits.service is not None
-        options.append(
-            f"--shift {_option(limits.longest_route)}" if is_shift else f"--longest-route {longest}"
-        )
+        option = "--longest-route" if limits.service is None else "--shift"
+        options.append(f"{option} {length_text(limits.longest_route, unit)}")
     return " and ".join(options)
-
-
-def _option(seconds: float) -> str:
-    return f"{seconds:.10g}s" if seconds % 60 else time_text(seconds).replace(" ", "")
 
 
 def require_supported(spec: SolveSpec, city: City, name: str) -> None:
@@ -47,20 +37,17 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
     if spec.shift is not None and spec.longest_route is not None:
         longest = limits_text(Limits(longest_route=float(spec.longest_route)), city.unit)
         raise McvrpError(
-            f"--shift {_option(spec.shift)} and {longest} both limit the length of a route: give one of them"
+            f"--shift {time_text(spec.shift)} and {longest} both limit the length of a route: give one"
         )
     if spec.service is not None and not spec.timed:
         raise McvrpError(
-            f"--service {_option(spec.service)} counts with --shift and --start-time only: give one of them, "
-            "or omit it"
+            f"--service {time_text(spec.service)} counts with --shift and --start-time only: give one, or "
+            "omit it"
         )
     if spec.timed and not is_seconds(city.unit):
-        option, other = (
-            ("--start-time", "omit it") if spec.shift is None else ("--shift", "use --longest-route")
-        )
         raise McvrpError(
-            f"{option} counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
-            f"it with --by time (--roads) or a matrix in seconds (--unit s), or {other}"
+            f"--shift and --start-time count seconds, and the costs of city {name!r} are in "
+            f"{unit_text(city.unit)}: import it with --by time (--roads) or a matrix in seconds (--unit s)"
         )
     supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
     if spec.limits.given and spec.by not in (AUTO, *supporting):

@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
 from mcvrp.tasks.city.addresses import coordinate_unit, to_metres
-from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
     Stop,
     at_stop,
     day_text,
-    in_seconds,
     measure,
     printed_columns,
     shortened,
     stops_of,
 )
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import counted, is_seconds, length_text, time_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -46,7 +44,7 @@ _TEXT = 120  # characters of a text
 
 def colours(solved: Solved) -> list[str]:
     """Return the colour of each route."""
-    return [_COLOURS[look % len(_COLOURS)] for look in solved.looks]
+    return [_COLOURS[k % len(_COLOURS)] for k in range(len(solved.solution.routes))]
 
 
 def route_map(solved: Solved) -> bytes:
@@ -59,8 +57,7 @@ def route_map(solved: Solved) -> bytes:
     rest, left_out = _without_stop(solved)
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
-    looks = solved.looks
-    handles = [_draw(axis, solved, k, line, looks[k]) for k, line in enumerate(lines_of(solved))]
+    handles = [_draw(axis, solved, k, line) for k, line in enumerate(lines_of(solved))]
     _number(axis, solved, _draw_stops(axis, solved))
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
@@ -74,13 +71,12 @@ def route_map(solved: Solved) -> bytes:
     axis.set_aspect("equal", adjustable="datalim")
     axis.autoscale_view()
     names = ("East", "North") if addresses.projection else ("x", "y")
-    dialect = solved.planned.day.dialect
-    show_lengths(axis, _spread(city.xy), unit, names, dialect.decimal)
+    show_lengths(axis, _spread(city.xy), unit, names)
     title = filter(None, [solved.planned.day.source, day_text(solved.planned.date)])
     axis.set_title(
         f"{_plain(', '.join(title))}: {counted(instance.n, 'customer')}, "
         f"{counted(len(solved.solution.routes), 'route')},\n"
-        f"{measure(city)} {dialect.local(length_text(solved.cost, city.unit))}"
+        f"{measure(city)} {length_text(solved.cost, city.unit)}"
     )
     if len(rest):
         axis.plot([], [], "o", color=_PALE, label="No stop today")
@@ -97,8 +93,8 @@ def _without_stop(solved: Solved) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: int) -> None:
-    """Draw the legend: routes, ``others``, and what numbers and arrows on the map mean."""
-    meanings = {"s": "Number in a box: route", ">": "Arrow: first leg"}
+    """Draw the legend: routes, ``others``, and what numbers on the map mean."""
+    meanings = {"s": "Number in a box: route"}
     if customers <= _NUMBERED:
         meanings["o"] = "Number in a dot: order\nof driving"
     looks: dict[str, Any] = {"linestyle": "none", "color": GREY, "markersize": 9}
@@ -125,40 +121,16 @@ def lines_of(solved: Solved) -> list[NDArray[np.float64]]:
     return [xy[[DEPOT, *route, DEPOT]] for route in solved.solution.routes]
 
 
-def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64], look: int) -> Line2D:
-    city, instance = solved.planned.city, solved.instance
-    route = list(solved.solution.routes[k])
-    xy, thin, colour = city.xy, max(0.9, 2.4 - instance.n / 200), _COLOURS[look % len(_COLOURS)]
-    dash = _DASHES[look // len(_COLOURS) % len(_DASHES)]
+def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line2D:
+    instance, route = solved.instance, list(solved.solution.routes[k])
+    thin, colour = max(0.9, 2.4 - instance.n / 200), _COLOURS[k % len(_COLOURS)]
+    dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
     axis.plot(*line.T, color=colour, linestyle=dash, linewidth=thin, zorder=2)
-    if arrow := _arrow(line, xy[route[0]]):
-        (x, y), (east, north) = arrow[0], arrow[1] * _spread(xy) / 100
-        head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "linewidth": 0, "mutation_scale": 16}
-        axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
     name = _plain(shortened(solved.names[k], _NAME))
     kept = ", kept" if k < len(solved.planned.decided.routes) else ""
     label = f"{name}: {counted(len(route), 'stop')}, {load}/{instance.capacity}{kept}"
     return Line2D([], [], color=colour, linestyle=dash, linewidth=2.4, label=label)
-
-
-def _arrow(
-    line: NDArray[np.float64], first: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return a place on ``line`` ``(N, 2)`` half way to the ``first`` stop, and the direction there.
-
-    The direction has the length 1. If that stop is at the depot it is half way to the next bend. None if the
-    line has no length.
-    """
-    ways = np.diff(line, axis=0)
-    lengths = np.hypot(*ways.T)
-    until = np.cumsum(lengths)
-    if not until[-1]:
-        return None
-    leg = until[np.hypot(*(line[1:] - first).T).argmin()] or until[until > 0][0]
-    k = int(np.searchsorted(until, leg / 2))
-    way = ways[k] / lengths[k]
-    return line[k + 1] - way * (until[k] - leg / 2), way
 
 
 def _draw_stops(axis: Axes, solved: Solved) -> NDArray[np.float64]:
@@ -217,14 +189,10 @@ def _number(axis: Axes, solved: Solved, stops: NDArray[np.float64]) -> None:
         delta = city.xy[list(route)] - city.xy[DEPOT]
         far = int(np.hypot(*delta.T).argmax())
         outwards = float(np.arctan2(*delta[far][::-1]))
-        turns = outwards + np.arange(12) * (np.pi / 6) * (-1) ** np.arange(12)
-        shifts = np.concatenate(
-            [each * np.column_stack([np.cos(turns), np.sin(turns)]) for each in (_BOX, 28)]
-        )
+        turns = outwards + np.arange(12) * (np.pi / 6)
+        shifts = _BOX * np.column_stack([np.cos(turns), np.sin(turns)])
         centres = city.xy[route[far]] + shifts * point
-        room = np.hypot(*(centres[:, None] - stops).transpose(2, 0, 1)).min(axis=1)
-        free = np.flatnonzero(room >= _BOX * point)
-        shift = shifts[free[0] if len(free) else room.argmax()]
+        shift = shifts[np.hypot(*(centres[:, None] - stops).transpose(2, 0, 1)).min(axis=1).argmax()]
         stops = np.vstack([stops, city.xy[route[far]] + shift * point])
         looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
@@ -250,10 +218,8 @@ def map_page(solved: Solved) -> str:
     lines = lines_of(solved)
     frame = np.vstack([city.xy, *lines])
     points = _to_page(city.xy, frame)
-    factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
     rest, left_out = _without_stop(solved)
-    further, dialect = printed_columns(solved), planned.day.dialect
-    looks, of_routes = solved.looks, colours(solved)
+    further, of_routes = printed_columns(solved), colours(solved)
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
@@ -262,21 +228,19 @@ def map_page(solved: Solved) -> str:
         city=planned.city_name,
         counts=f"{counted(instance.n, 'customer')}, {counted(len(lines), 'route')}",
         measure=measure(city),
-        timed=in_seconds(city),
-        cost=dialect.local(length_text(solved.cost, city.unit)),
-        language="en" if dialect.decimal == "." else "fr",  # of numbers
+        timed=is_seconds(city.unit),
+        cost=length_text(solved.cost, city.unit),
         capacity=instance.capacity,
         on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
         left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
-            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further, dialect)
-            | {"colour": of_routes[k], "dash": ("", "9 6", "2 5")[looks[k] // len(_COLOURS) % 3]}
+            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
+            | {"colour": of_routes[k], "dash": ("", "9 6", "2 5")[k // len(_COLOURS) % 3]}
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,
-        scale={"length": _spread(frame) / _SIDE * factor, "unit": f" {unit_text(name)}"},
     )
 
 
@@ -288,22 +252,18 @@ def _drawn(
     unit: str,
     capacity: int,
     further: Mapping[str, Mapping[int, str]],
-    dialect: Dialect,
 ) -> dict[str, object]:
-    middle, (east, south) = _arrow(line, points[stops[1].node]) or (None, (0.0, 0.0))
     return {
         "number": k + 1,
         "name": shortened(str(stops[0].route), _NAME),
         "title": stops[0].of_route,
         "kept": stops[0].kept,
         "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line),
-        "arrow": middle,
-        "degrees": round(float(np.degrees(np.arctan2(south, east)))),
         "numbers": _by_place([stop.node for stop in stops[1:-1]], points.round(1)),
         "count": counted(len(stops) - 2, "stop"),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
-        "cost": dialect.local(length_text(stops[-1].cumulative_cost, unit)),
+        "cost": length_text(stops[-1].cumulative_cost, unit),
         "back": stops[-1].arrival,
         "stops": [
             {
@@ -311,7 +271,7 @@ def _drawn(
                 "customer": stop.customer,
                 "demand": stop.demand,
                 "stop": stop.stop,
-                "when": _when(stop, unit, dialect),
+                "when": _when(stop, unit),
                 "further": {name: shortened(text, _TEXT) for name, text in at_stop(further, stop).items()},
             }
             for stop in stops[1:-1]
@@ -319,13 +279,13 @@ def _drawn(
     }
 
 
-def _when(stop: Stop, unit: str, dialect: Dialect) -> str:
+def _when(stop: Stop, unit: str) -> str:
     """Return the time of arrival, or the time or else the length since the depot."""
     if stop.arrival:
         return f"at {stop.arrival}"
     if stop.arrival_minutes is not None:
         return f"after {time_text(60 * stop.arrival_minutes)}"
-    return dialect.local(f"after {length_text(stop.cumulative_cost, unit)}")
+    return f"after {length_text(stop.cumulative_cost, unit)}"
 
 
 def _to_page(xy: NDArray[np.float64], frame: NDArray[np.float64]) -> NDArray[np.float64]:

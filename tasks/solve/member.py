@@ -48,7 +48,6 @@ class Found:
     solution: Solution | None
     samples: int = 0  # of a model, so far
     sampled: float | None = None  # cost of the best sample, before local search
-    device: str = "1 CPU core"
 
 
 class Member(Protocol):
@@ -172,22 +171,21 @@ class ModelMember:
 
     def _samples(self, network: FmMcvrp, until: float, improved: dict[Solution, float]) -> Iterator[Found]:
         """Yield improvements of samples and of local search; ``improved`` gets all distinct solutions."""
-        from mcvrp.tasks.solvers.devices import cores_of, decoding_map, device_text, torch_threads
+        from mcvrp.tasks.solvers.devices import decoding_map, torch_threads
         from mcvrp.tasks.solvers.local_search import polish
         from mcvrp.tasks.support.pool import Pool
 
-        least, drawn, device = math.inf, 0, ""
+        least, drawn = math.inf, 0
         cores = 1 if self.then else self.spec.cores
         with torch_threads(cores), Pool(cores) as pool, decoding_map(network, pool) as mapped:
             for decoded in self._batches(network, until, mapped):
                 drawn += len(decoded.costs)
-                device = device_text(network, cores_of(network, pool))
                 for k, price in enumerate(decoded.costs.tolist()):
                     improved.setdefault(decoded.solution(k).in_order, price)
                 best = min(improved, key=improved.__getitem__)
                 if improved[best] < least:
                     least = improved[best]
-                    yield Found(self.label, best, drawn, least, device)
+                    yield Found(self.label, best, drawn, least)
         samples, sampled = sorted(improved, key=improved.__getitem__), least
         for first in range(0, len(samples), _CHUNK):
             if time.monotonic() > until:
@@ -196,9 +194,9 @@ class ModelMember:
                 improved[solution.in_order] = price = cost(self.city, solution)
                 if price < least:
                     least = price
-                    yield Found(self.label, solution, drawn, sampled, device)
+                    yield Found(self.label, solution, drawn, sampled)
         # the final number of samples, which may have increased since the last improvement
-        yield Found(self.label, min(improved, key=improved.__getitem__), drawn, sampled, device)
+        yield Found(self.label, min(improved, key=improved.__getitem__), drawn, sampled)
 
     def _batches(self, network: FmMcvrp, until: float, mapped: Map) -> Iterator[Decoded]:
         """Yield batches of samples, at least one, until all are drawn or the time is used up."""

@@ -12,13 +12,13 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder, city_names, stored_city
+from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
 from mcvrp.tasks.files.tabular import OF_EXCEL, Tabular, read_tabular
-from mcvrp.tasks.solve.spec import Order, SolveSpec, column_unit
-from mcvrp.tasks.solve.wishes import PRIORITY, SERVICE, Wishes, notes_on, read_wishes
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import listed
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
@@ -28,16 +28,16 @@ _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand"
 _DATE = "date"
 _LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
 _OF_ROUTES = {"route", "stop", "kept"}  # fields of decided routes
-_FLEET, _LENGTH, _TIME = "a limit of the fleet", "a longest route", "a time window"
-_OPTIONS = {_FLEET: "--fleet", _LENGTH: "--longest-route"}  # options of `mcvrp solve`
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
-    _FLEET: {
+    "a limit of the fleet (--fleet)": {
         *("vehicle", "vehicles", "vehicle_id", "num_vehicles", "number_of_vehicles", "max_vehicles"),
         *("fleet", "fleet_size", "fleet_limit", "max_routes", "driver", "drivers"),
     },
-    _LENGTH: {"longest_route", "max_distance", "max_length", "max_route_length", "distance_limit"},
-    _TIME: {
+    "a longest route (--longest-route)": {
+        *("longest_route", "max_distance", "max_length", "max_route_length", "distance_limit"),
+    },
+    "a time window": {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),
         *("earliest", "latest", "open", "close", "opens", "closes", "not_before", "not_after", "deadline"),
@@ -53,7 +53,6 @@ class Day:
     source: str  # name of the file, or "orders"
     instance: Instance  # one order per customer, without the `oversized`
     orders: int  # number of orders before merging
-    merged: tuple[str, ...] = ()  # a note on each customer with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of `Tabular`
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
@@ -85,42 +84,6 @@ def read_orders(
     return read_tabular(*file_bytes(store, orders), sheet)
 
 
-def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | None) -> str | None:
-    """Return the only city of ``store``, otherwise the only one with all customers of the file ``orders``.
-
-    Of a city and its extensions, the last one counts. ``columns`` are those of a spec, ``sheet`` that of
-    `read_orders`. None without any city; McvrpError if not exactly one of several has all customers.
-    """
-    if len(cities := city_names(store)) < 2:
-        return cities[0] if cities else None
-    table, having, without = read_orders(orders, store, sheet), dict[str, City](), dict[str, str]()
-    nowhere: list[str] | None = None  # customers of the file whom no city has
-    for name in cities:
-        stored = stored_city(store, name)
-        addresses = stored.addresses
-        names = {**addresses.columns, **columns}
-        own = table.calling(names)
-        column = own.column(*_CUSTOMER) or own.column(_ID)
-        if column is None:
-            without[name] = f"{name} ({shown(names.get(_ID, _CUSTOMER[0]))})"
-        else:
-            ids = list(filter(None, own.ids(column)))
-            unknown = dict.fromkeys(ids[k] for k in np.flatnonzero(addresses.nodes(ids) == UNKNOWN))
-            nowhere = list(unknown) if nowhere is None else list(filter(unknown.__contains__, nowhere))
-            if not unknown:
-                having[name] = stored.city
-    last = [name for name, city in having.items() if all(city.accepts(c.city_id) for c in having.values())]
-    if len(last) == 1:
-        return last[0]
-    searched = listed(name for name in cities if name not in without)
-    missing = f"; it has no column of customers for {listed(without.values())}" if without else ""
-    if nowhere:
-        customers = f"{listed(map(shown, nowhere), most=10)}{missing}"
-        raise McvrpError(f"customers of {table.name} who are in none of the cities {searched}: {customers}")
-    which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
-    raise McvrpError(f"{which} all customers of {table.name}: name one by --city{missing}")
-
-
 def checked_day(
     table: Tabular,
     city: City,
@@ -142,14 +105,6 @@ def checked_day(
     spec = spec or SolveSpec()
     table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
-    filled = [name for name in table.titles if name.isascii() and any(table.text(name))]
-    unread = {
-        column_unit(name)[0]: name for name in filled
-    }  # "Priorité" is another language's, no misspelling
-    unread = {name: column for name, column in unread.items() if name not in SERVICE}
-    for words in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
-        table.refuse_misspelt(words, unread)
-    _refuse_unnamed_dates(table, date, addresses.dates)
     table = rows_of(table, date, addresses.dates, name)
     faults = Faults(table.name)
     limit = _capacity(table, city, capacity, faults)
@@ -175,27 +130,25 @@ def checked_day(
     faults.check()
     fitting = [node for node in nodes if node not in oversized]
     instance = Instance(city.city_id, np.array(fitting), np.array([total[node] for node in fitting]), limit)
-    merged = tuple(
-        f"{len(demands[k])} orders of customer {names[k]!r} merged into one of {total[k]:,}"
-        for k in nodes
-        if len(demands[k]) > 1
-    )
     day = table.column(_DATE) if date else None
     timed = day and any(len(cell) > len("2026-01-31") for cell in table.text(day))  # which drivers need
     used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
     others = table.others([*used, None if timed else day])
-    notes = [*table.notes, *notes_on(table, others, wishes, spec, addresses.columns.get("service"))]
-    notes += [
-        f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, name it "
-        "(--columns date=NAME) and choose a day (--date)"
-        for title, days in _dated(others).items()
-        if len(days) > 1 and table.column(_DATE) is None
-    ]
+    notes = [*table.notes, *notes_on(table, others, wishes, spec)]
+    dated = [title for title, cells in others.items() if _of_days(cells)]
+    if dated and table.column(_DATE) is None:
+        notes.append(
+            f"{listed(dated)}: dates of several days, and all are routed; name the date of the orders "
+            "(--columns date=NAME) to choose a day (--date)"
+        )
+    if merged := [k for k in nodes if len(demands[k]) > 1]:
+        each = (f"{len(demands[k])} of {shown(names[k])} into one of {total[k]:,}" for k in merged)
+        notes.append(f"orders of the same customer merged: {listed(each)}")
     dialect = table.dialect
     if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
         dialect = replace(dialect, separator=";", decimal=",")
     further = _further(table.carried(others, dialect.decimal), at)
-    return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes, oversized)
+    return Day(table.name, instance, len(table), further, dialect, tuple(notes), wishes, oversized)
 
 
 def rows_of(
@@ -241,29 +194,10 @@ def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[p
     return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
 
 
-def _refuse_unnamed_dates(table: Tabular, date: datetime.date | None, order: DateOrder | None) -> None:
-    """Raise McvrpError if no column is that of the ``date``, and another has it among others."""
-    column = table.column(_DATE)
-    if date is None or (column and any(table.text(column))):
-        return
-    dated = {
-        title: set(days_of(pd.Series(days), order).dt.date)
-        for title, days in _dated(table.others([])).items()
-    }
-    if choices := [title for title, days in dated.items() if date in days and len(days) > 1]:
-        raise McvrpError(
-            f"{table.name} has no column date for --date {date}, but several days in {listed(choices)}: name "
-            f"that of the orders (--columns {shown(f'date={choices[0]}')}), or omit --date to route all"
-        )
-
-
-def _dated(columns: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the different days of those ``columns`` whose cells, unless empty, are all dates, by title."""
-    days = {
-        title: list(dict.fromkeys(re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell))
-        for title, cells in columns.items()
-    }
-    return {title: each for title, each in days.items() if all(map(_LIKE_DATE.fullmatch, each))}
+def _of_days(cells: Sequence[str]) -> bool:
+    """Return whether ``cells``, unless empty, are dates of several days."""
+    days = {re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell}
+    return len(days) > 1 and all(map(_LIKE_DATE.fullmatch, days))
 
 
 def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:
@@ -325,11 +259,10 @@ def _customer_column(table: Tabular) -> str:
         for column in table.frame.columns:
             own = column in table.called.values()
             if column in names and not own and any(table.text(column)):
-                option = _OPTIONS.get(what)
-                why = "which no routes here respect: remove it to route without, knowing that"
-                if option:
-                    why = f"which is an option of a day: remove it, and give mcvrp solve {option}"
-                raise McvrpError(f"the column {table.titles[column]} of {table.name} asks for {what}, {why}")
+                raise McvrpError(
+                    f"the column {table.titles[column]} of {table.name} asks for {what}, and no route "
+                    "respects that column: remove it to route without, knowing that"
+                )
     return customer
 
 

@@ -36,10 +36,8 @@ class PartsMember(SearchMember):
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
-        device = f"{self.cores} CPU core{'s' * (self.cores > 1)}"
         with Pool(self.cores, worth=0.0) as pool:
-            for found in self.improvements(until, partial(self._round, pool)):
-                yield replace(found, device=device)
+            yield from self.improvements(until, partial(self._round, pool))
 
     def _round(self, pool: Pool, options: dict[str, Any], k: int, starts: Sequence[Solution]) -> Solution:
         count = self.cores * math.ceil(self.instance.n / (self.cores * _PART))

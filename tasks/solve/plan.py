@@ -16,7 +16,7 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution
-from mcvrp.storage.cities import Addresses, RoadFacts, stored_city
+from mcvrp.storage.cities import Addresses, RoadFacts, city_names, stored_city
 from mcvrp.storage.models.models import ModelCard, chosen_model, versions
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import sha256_of
@@ -40,7 +40,7 @@ class Request:
     orders
         CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     city, model
-        Names in the store, or a city. The city may be None for a CVRPLIB instance.
+        Names in the store, or a city. The city may be None for a CVRPLIB instance, or if the store has one.
     capacity
         Of a vehicle, None if the orders or the city define it.
     keep
@@ -182,10 +182,15 @@ def _city(
 ) -> tuple[str, City, Addresses, RoadFacts | None]:
     if isinstance(name, City):
         return "city", name, Addresses(tuple(name.ids_of(range(len(name.xy))))), None
-    if name is None:
-        if not vrp:
-            raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")
+    if name is None and vrp:
         return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers), None
+    if name is None:
+        if not (names := city_names(store)):
+            raise McvrpError(f"{store.url()} has no city: import one (mcvrp city import)")
+        if len(names) > 1:
+            cities = listed(names, most=20)
+            raise McvrpError(f"{store.url()} has several cities, {cities}: name one by --city")
+        [name] = names
     stored = stored_city(store, name)
     if vrp and vrp.city.city_id != stored.city.city_id:
         raise McvrpError(f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.member import Found, Member
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
@@ -39,7 +39,6 @@ class Finding:
     seconds: float  # since the search began
     samples: int = 0  # of a model
     best_sample: float | None = None  # cost of the best of them, before local search
-    device: str = "1 CPU core"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,6 @@ class Portfolio:
     seconds: float = 0.0  # of the search
     _start: float = field(default_factory=time.monotonic)
     _least: float = float("inf")
-    _first: float = float("inf")
     _heard: dict[str, float] = field(default_factory=dict)  # seconds of the search, by member
     _improved: float = 0.0  # seconds of the search at the last improvement
 
@@ -99,11 +97,8 @@ class Portfolio:
         price, now, best = cost(self.city, solution), self._elapsed(), self.findings.get(found.by)
         if best is None or price < best.cost:
             best = Finding(found.by, price, len(solution.routes), now)
-        self.findings[found.by] = replace(
-            best, samples=found.samples, best_sample=found.sampled, device=found.device
-        )
+        self.findings[found.by] = replace(best, samples=found.samples, best_sample=found.sampled)
         if price < self._least:
-            self._first = price if self.solution is None else self._first
             self.solution, self._least, self._improved = canonical(self.city, solution), price, now
 
     def search(self, members: Sequence[Member], label: str) -> Solution:
@@ -197,8 +192,7 @@ class Portfolio:
     def _note(self) -> str:
         if self.solution is None:
             return "no routes within the limits yet"
-        text = f"best {length_text(self._least, self.city.unit)}"
-        return f"{text} ({gap(self._least, self._first):+.2f} % since the first)" if self._first else text
+        return f"best {length_text(self._least, self.city.unit)}"
 
     def _late(self) -> str:
         return (

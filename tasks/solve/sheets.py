@@ -1,4 +1,4 @@
-"""Sheets of a day: a workbook and pages to print, both with one sheet per vehicle for its driver."""
+"""Workbook of a day, with one sheet per vehicle to print for its driver."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from typing import Any
 import pandas as pd
 from xlsxwriter import Workbook
 
-from mcvrp.storage import markdown
 from mcvrp.tasks.files.csv_cells import Number
 from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE, STOPS
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.map import colours
 from mcvrp.tasks.solve.outputs import stop_table, unserved_table
 from mcvrp.tasks.solve.stops import (
     Stop,
     day_text,
-    in_seconds,
     measure,
     printed_columns,
     shift_texts,
@@ -29,11 +26,10 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import in_unit
-from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_text
+from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_unit
 
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
-_LARGE = 2  # columns of the addresses in large type: name and street
 _LEFT_OUT = "Left out"  # sheet of the unserved customers
 _TAB = 31  # characters of the name of a sheet in Excel
 _BOX = "☐"  # to tick
@@ -49,12 +45,10 @@ class _Sheet:
     """Table of a vehicle with one row per stop, or of the day with one row per vehicle."""
 
     title: str
-    facts: str  # with the decimal sign of the orders
+    facts: str
     header: list[str]
     rows: list[list[Cell]]
-    numbers: int = 0  # of the last columns, which a page shows beside the address
-    large: int = 0  # of the columns after the customer, which a page shows in large type
-    day: str = ""
+    day: str
 
 
 def _sheets(solved: Solved) -> list[_Sheet]:
@@ -65,17 +59,14 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     factor, name = readable_unit(unit, max(stops[-1].cumulative_cost for stops in routes))
     clock = planned.spec.start_time is not None
     decimals: int | None = 2
-    if in_seconds(planned.city):
+    if is_seconds(planned.city.unit):
         factor, name, decimals = 1 / 60, "min", None  # 16.17 minutes would be read as 16 min 17 s
     numbers = ["Demand", "Load left", f"From stop before{in_unit(name)}"]
     numbers += ["Arrival", "Departure"] if clock else [f"Since the depot{in_unit(name)}"]
     numbers += ["Done"]
-    of_addresses = planned.addresses.further
-    large = sum(name in of_addresses or name.startswith("address_") for name in list(further)[:_LARGE])
-    day, local = day_text(planned.date), planned.day.dialect.local
+    day = day_text(planned.date)
     header = ["Stop", "Customer", *further, *numbers]
     title = f"{planned.day.source}, city {planned.city_name}"
-    services = set(planned.day.wishes.service.values())
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
@@ -98,12 +89,11 @@ def _sheets(solved: Solved) -> list[_Sheet]:
             for stop in stops
         ]
         facts += f", {what} {length_text(price, unit)}" + (time and f", {time} with its stops")
-        facts += f" of {time_text(*services)}" if len(services) == 1 and services != {0.0} else ""
-        sheets.append(_Sheet(number, f"{title}: {local(facts)}", header, rows, len(numbers), large, day))
-    facts = f"{title}: {counted(len(routes), 'route')}, {what} {local(length_text(solved.cost, unit))}"
+        sheets.append(_Sheet(number, f"{title}: {facts}", header, rows, day))
+    facts = f"{title}: {counted(len(routes), 'route')}, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     columns += ["Back at"] if clock else []
-    return [_Sheet(OVERVIEW, facts, columns, totals, day=day), *sheets]
+    return [_Sheet(OVERVIEW, facts, columns, totals, day), *sheets]
 
 
 def _since_depot(stop: Stop, factor: float, decimals: int | None) -> list[Cell]:
@@ -112,14 +102,6 @@ def _since_depot(stop: Stop, factor: float, decimals: int | None) -> list[Cell]:
         return [stop.arrival or "", stop.departure or ""]
     minutes = stop.arrival_minutes
     return [round(stop.cumulative_cost * factor if minutes is None else minutes, decimals)]
-
-
-def pages(solved: Solved) -> str:
-    """Return the HTML document in which each vehicle starts on a new page."""
-    sheets, title = _sheets(solved)[1:], solved.planned.day.source
-    local = solved.planned.day.dialect.local
-    values: dict[str, Any] = {"title": title, "sheets": sheets, "colours": colours(solved), "local": local}
-    return markdown.render("mcvrp.tasks.solve", "routes.html.j2", **values)
 
 
 def workbook(solved: Solved) -> bytes:
@@ -157,8 +139,7 @@ def _tabs(sheets: Sequence[_Sheet]) -> list[str]:
     """Return the name of each sheet, a route's own one: unlike those of others, in what Excel accepts."""
     tabs, taken = list[str](), {STOPS.casefold(), _LEFT_OUT.casefold(), "history"}
     for sheet in sheets:
-        name = re.sub(rf"^{ROUTE} (?![0-9]{{1,9}}( \(kept\))?$)", "", sheet.title)
-        name = re.sub(r"[^\w ()-]", "-", name if len(name) <= _TAB else name.removesuffix(" (kept)"))
+        name = re.sub(r"[^\w ()-]", "-", sheet.title)
         names = (name, *(f"{k} {name}" for k in range(2, len(sheets) + 4)))
         tabs.append(next(tab[:_TAB] for tab in names if tab[:_TAB].casefold() not in taken))
         taken.add(tabs[-1].casefold())

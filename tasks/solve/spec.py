@@ -35,11 +35,6 @@ LENGTH_PATTERN = r"^([0-9]+[.,]?[0-9]*|[.,][0-9]+) ?(m|km|mi|s|min|h)$"
 
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
 _DURATION = re.compile(" ?".join(map(_PART.format, ("h", "min", "s"))))
-_UNITS = (  # at the end of a column's name
-    ("s|secs?|seconds?", 1.0, "seconds"),
-    (r"mins?|minut\w+", 60.0, "minutes"),
-    ("h|hours?", 3600.0, "hours"),
-)
 
 
 def seconds_with_unit(text: str) -> float | None:
@@ -49,18 +44,6 @@ def seconds_with_unit(text: str) -> float | None:
         return None
     parts = zip(match.groups(), (3600, 60, 1), strict=True)
     return sum(float(number) * seconds for number, seconds in parts if number)
-
-
-def column_unit(column: str) -> tuple[str, float, str]:
-    """Return the name of a column of durations without a unit at its end, and that unit (default: seconds).
-
-    "service_(min)" is ("service", 60.0, "minutes").
-    """
-    *words, last = re.findall(r"[^\W_]+", column.lower()) or [""]
-    for pattern, seconds, unit in _UNITS:
-        if re.fullmatch(pattern, last):
-            return "_".join(words), seconds, unit
-    return column, 1.0, "seconds"
 
 
 def _pointed(value: object) -> object:

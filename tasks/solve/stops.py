@@ -16,10 +16,10 @@ from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, is_seconds, length_text, time_text
 
 TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
-# Columns of routes.csv, and names by which customers are read.
+# Columns of routes.csv and unserved.csv, and names by which customers are read.
 OWN = (
     *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
-    *("lat", "lon", "x", "y", "id", "customer_id", "kept", *TIMES),
+    *("lat", "lon", "x", "y", "id", "customer_id", "kept", "reason", *TIMES),
 )
 SERVICE = "service_seconds"  # column with the duration of a stop
 _DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
@@ -66,12 +66,12 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
         legs = [0.0, *city.legs(np.array(path)).tolist()]
         demands = [demand.get(node, 0) for node in path]
         loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
-        decimals = 2 if in_seconds(city) or city.unit in METRES else _DECIMALS
+        decimals = 2 if is_seconds(city.unit) or city.unit in METRES else _DECIMALS
         legs, costs = ([round(leg, decimals) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
         rows = [replace(Stop(label, k, *stop), kept=number < decided) for k, stop in enumerate(stops)]
         left = starts[number] if start and number < len(starts) and starts[number] else start
-        routes.append(_with_times(rows, solved, left) if in_seconds(city) else rows)
+        routes.append(_with_times(rows, solved, left) if is_seconds(city.unit) else rows)
     return routes
 
 
@@ -103,10 +103,6 @@ def day_text(date: datetime.date | None) -> str:
     return f"{date:%A} {date}" if date else ""
 
 
-def in_seconds(city: City) -> bool:
-    return is_seconds(city.unit)
-
-
 def shift_texts(solved: Solved) -> list[str]:
     """Return the duration of each route with its stops, empty if service times do not count."""
     planned = solved.planned
@@ -120,7 +116,7 @@ def measure(city: City) -> str:
     """Return what the costs of ``city`` are: straight-line distances, or those of a matrix."""
     if city.matrix is None:
         return "straight-line distance"
-    return "travel time" if in_seconds(city) else "distance" if city.unit in METRES else "cost"
+    return "travel time" if is_seconds(city.unit) else "distance" if city.unit in METRES else "cost"
 
 
 def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
@@ -135,10 +131,6 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """
     planned, nodes = solved.planned, (DEPOT, *solved.planned.day.demands)
     decimal, numeric = planned.day.dialect.decimal, planned.addresses.numeric
-    of_orders = {
-        title: {node: texts[node] for node in nodes if node in texts}
-        for title, texts in planned.day.further.items()
-    }
     of_addresses = {
         title: {
             node: Number.read(texts[node], decimal) if title in numeric else texts[node]
@@ -154,7 +146,7 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
         columns[SERVICE] = taken[SERVICE] = service
-    for file, table in (("address", of_addresses), ("order", of_orders)):
+    for file, table in (("address", of_addresses), ("order", planned.day.further)):
         for title, texts in table.items():
             name, same = title, taken.get(column_key(title), {})
             if all(same.get(node) == text for node, text in texts.items()):  # nothing, or nothing new

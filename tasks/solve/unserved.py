@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import SPLIT, Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import counted, length_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
 
@@ -41,6 +39,7 @@ class Served:
 
 def most_served(
     rest: Rest,
+    limits: str,
     priority: Mapping[int, float] | None = None,
     *,
     seed: int = 0,
@@ -48,14 +47,14 @@ def most_served(
 ) -> Served:
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
-    The search has ``seconds`` of wall-clock time, but at least 0.018 per customer, up to 10.
+    ``limits`` are those of the day in words. The search has ``seconds`` of wall-clock time, but at least
+    0.018 per customer, up to 10.
     """
     instance = rest.instance
     now = time.perf_counter()
     until = now + max(seconds, min(_SECONDS * instance.n, _MOST_SECONDS))
     nodes, trips = instance.ids.tolist(), round_trips(rest.limits, rest.city, instance).tolist()
     far = too_far(rest.limits, rest.city, instance).tolist()
-    limits = _in_words(rest.limits, rest.city.unit)
     reasons = {
         node: f"too far for {limits}: the round trip is {length_text(trip, rest.city.unit)}"
         for node, trip, beyond in zip(nodes, trips, far, strict=True)
@@ -74,18 +73,8 @@ def most_served(
     else:
         solution = _filled(rest, _packed(rest, near, bound - len(reasons)), [near], until, seed)
     served = {node for route in solution.routes for node in route}
-    out = f"no room in {limits}" if rest.limits.fleet != 0 else "no vehicle is left"
-    reasons |= {node: out for node in near if node not in served}
+    reasons |= {node: f"no room within {limits}" for node in near if node not in served}
     return Served(solution, {node: reasons[node] for node in sorted(reasons)})
-
-
-def _in_words(limits: Limits, unit: str) -> str:
-    """Return ``limits`` as people say them: "the 2 vehicles on hand, with routes of at most 20 km"."""
-    fleet = "any vehicle" if not limits.fleet else f"the {counted(limits.fleet, 'vehicle')} on hand"
-    if limits.longest_route is None:
-        return fleet
-    routes = "routes" if limits.service is None else "shifts"
-    return f"{fleet}, with {routes} of at most {length_text(limits.longest_route, unit)}"
 
 
 def fewest_unserved(rest: Rest) -> int:
@@ -164,33 +153,19 @@ def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -
 def require_possible(rest: Rest, limits: str, addresses: Addresses, kept: int = 0) -> None:
     """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``.
 
-    ``kept`` routes are decided, beside which it is planned.
+    ``limits`` are those of the day in words, ``kept`` routes are decided, beside which it is planned.
     """
-    if fewest_unserved(rest):
-        cause = _cause(rest, addresses, kept)
-        raise McvrpError(f"no routes satisfy {limits}: {cause}: allow more, or leave customers out (--drop)")
-
-
-def none_served(limits: str) -> McvrpError:
-    """Return the error of ``limits`` within which not even one customer can be served."""
-    return McvrpError(f"no routes within {limits} were found, not even for one customer: allow more")
-
-
-def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
-    city, instance, limits = rest.city, rest.instance, rest.limits
-    trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
-    if too_far(limits, city, instance).any():
+    instance, fleet = rest.instance, rest.limits.fleet
+    trips, needed = round_trips(rest.limits, rest.city, instance), fewest_vehicles(instance)
+    if too_far(rest.limits, rest.city, instance).any():
         name = shown(addresses.ids[int(instance.ids[trips.argmax()])], 20)
-        return f"the round trip to {name} is {_needed_length(float(trips.max()), city.unit)}"
-    if limits.fleet is not None and needed > limits.fleet:
+        cause = f"the round trip to {name} is {length_text(float(trips.max()), rest.city.unit)}"
+    elif fleet is not None and needed > fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
         besides = f" besides the {kept:,} kept" if kept else ""
-        return f"{demand} needs at least {counted(needed, 'vehicle')}{besides}"
-    return "even the shortest legs and stops take longer in all"
-
-
-def _needed_length(value: float, unit: str) -> str:
-    """Return a length, rounded up so that it suffices as a limit: "45.25 km", or "20 min 34 s (1,234 s)"."""
-    factor, name = readable_unit(unit, value)
-    length = f"{math.ceil(100 * value * factor) / 100:,.10g} {unit_text(name)}"
-    return f"{time_text(value)} ({length})" if is_seconds(unit) else length
+        cause = f"{demand} needs at least {counted(needed, 'vehicle')}{besides}"
+    elif fewest_unserved(rest):
+        cause = "even the shortest legs and stops take longer in all"
+    else:
+        return
+    raise McvrpError(f"no routes satisfy {limits}: {cause}: allow more, or leave customers out (--drop)")

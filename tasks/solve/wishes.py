@@ -12,7 +12,7 @@ import numpy as np
 
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular, column_key
-from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, column_unit, seconds_with_unit
+from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, seconds_with_unit
 from mcvrp.tasks.support.text import listed, time_text, times_of_day
 
 SERVICE, PRIORITY = ("service", "service_time", "service_duration"), "priority"
@@ -37,7 +37,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
     service, columns, title, text = dict[int, float](), list[str](), "service", ""
     priority: dict[int, float] | None = None
     if spec.timed:
-        if column := _service_column(table):
+        if column := table.column(*SERVICE):
             columns, title = [column], table.titles[column]
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
         for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
@@ -47,18 +47,11 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
         valid = [number for number in seconds if 0 <= number <= MOST_SECONDS] or [0.0]  # NaN is not
         text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))]))
         text += " per order" if column else " per stop"
-        if column:
-            text += f"; numbers in the column {title} are {column_unit(column)[2]}"
     if spec.drop and (column := table.column(PRIORITY)):
         priority = {}
         for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
             priority[node] = max(priority.get(node, number), number)
     return Wishes(service, priority, tuple(columns), text)
-
-
-def _service_column(table: Tabular) -> str | None:
-    names = [column for column in table.frame.columns if column_unit(column)[0] in SERVICE]
-    return table.column(*dict.fromkeys(("service", *names)))
 
 
 def _numbers(
@@ -71,29 +64,22 @@ def _numbers(
     values = np.full(len(table), empty)
     if column is None:
         return values.tolist()
-    cells, unit, expected = table.text(column), 1.0, "a number"
+    cells, expected = table.text(column), "a number"
     bare = cells != ""
     if durations:
-        unit, expected = column_unit(column)[1], "a number or a duration such as 2.5min"
+        expected = "a number of seconds or a duration such as 2.5min"
         for k, cell in enumerate(cells):
             if (seconds := seconds_with_unit(cell.replace(table.dialect.decimal, "."))) is not None:
                 values[k], bare[k] = seconds, False
     if bare.any():
-        values[bare] = unit * table.where(bare).numbers(column, faults, expected)
+        values[bare] = table.where(bare).numbers(column, faults, expected)
     return values.tolist()
 
 
 def notes_on(
-    table: Tabular,
-    further: Mapping[str, Sequence[str]],
-    wishes: Wishes,
-    spec: SolveSpec,
-    missing: str | None = None,
+    table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
 ) -> Iterator[str]:
-    """Yield what the ``further`` columns do not mean for the routes, even if they look like limits.
-
-    ``missing`` is the city's name of the column of service times, if it has one.
-    """
+    """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
     used = {table.titles[column] for column in [table.column(PRIORITY)] if column and spec.drop}
     further = {title: texts for title, texts in further.items() if title not in used}
     if not further:
@@ -106,17 +92,10 @@ def notes_on(
     others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
     if spec.drop and wishes.priority is None:
         yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"
-    if spec.timed and (missing or spec.service is None) and _service_column(table) is None:
-        stops = f"no column {missing or 'service'}, so stops take {time_text(spec.service or 0)}"
-        yield f"{stops}; {others} --columns service=NAME)"
+    if spec.timed and spec.service is None and table.column(*SERVICE) is None:
+        yield f"no column service, so stops take 0 s; {others} --columns service=NAME)"
 
 
 def _option(column: str) -> str | None:
     """Return the option that an optional column of orders counts with, None for other columns."""
-    return (
-        "--drop"
-        if column == PRIORITY
-        else "--shift and --start-time"
-        if column_unit(column)[0] in SERVICE
-        else None
-    )
+    return "--drop" if column == PRIORITY else "--shift and --start-time" if column in SERVICE else None

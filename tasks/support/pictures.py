@@ -41,16 +41,12 @@ def in_unit(unit: str) -> str:
     return "" if unit == "" else " (city's side = 1)" if unit == "unit" else f" ({unit})"
 
 
-def show_lengths(
-    axis: Axes, largest: float, unit: str, names: tuple[str, str] = ("x", "y"), decimal: str = "."
-) -> None:
+def show_lengths(axis: Axes, largest: float, unit: str, names: tuple[str, str] = ("x", "y")) -> None:
     """Label the axes of a map whose coordinates are in ``unit``; large values in metres become kilometres."""
     for side, title in zip((axis.xaxis, axis.yaxis), names, strict=True):
         factor, name = readable_unit(unit, largest)
-        if factor != 1 or decimal != ".":
-            side.set_major_formatter(
-                FuncFormatter(lambda value, _, factor=factor: f"{value * factor:g}".replace(".", decimal))
-            )
+        if factor != 1:
+            side.set_major_formatter(FuncFormatter(lambda value, _, factor=factor: f"{value * factor:g}"))
         side.set_label_text(f"{title}{in_unit(name)}")
 
 

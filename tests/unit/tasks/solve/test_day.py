@@ -94,7 +94,7 @@ def test_a_day_from_orders_to_figures(store: Store) -> None:
     figures = summary(solved)
     assert [figures[name] for name in ("lines", "customers", "demand", "capacity")] == [4, 3, 12, 10]
     assert figures["utilisation"] == pytest.approx(12 / (len(solved.solution.routes) * 10))
-    assert any("2 orders of customer '3' merged into one of 6" in note for note in solved.notes)
+    assert any("orders of the same customer merged: 2 of '3' into one of 6" in note for note in solved.notes)
     assert any("trained on 20 to 24 customers and this day has 3" in note for note in solved.notes)
 
 

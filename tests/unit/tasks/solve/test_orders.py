@@ -147,43 +147,18 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
     with pytest.raises(McvrpError, match=r"no column 'Tag' .*--columns date=NAME"):
         of_date(store, own, MONDAY, columns={"date": "Tag"})
     assert any(
-        note.startswith("Jour has 2 days, and all are routed") for note in of_date(store, own, None).notes
+        note.startswith("Jour: dates of several days, and all are routed")
+        for date in (None, MONDAY)
+        for note in of_date(store, own, date).notes
     )
     local = (
         TWO_DAYS.replace("date", "Datum")
         .replace("2026-11-30", "02/11/2026")
         .replace("2026-12-01", "03/11/2026")
     )
-    assert any(each.startswith("Datum has 2 days") for each in of_date(store, local, None).notes)
+    assert any(each.startswith("Datum: dates of several days") for each in of_date(store, local, None).notes)
     both = TWO_DAYS.replace("date", "date,Jour").replace("2026-1", "2026-11-30,2026-1")
     assert not any("all are routed" in note for note in of_date(store, both, None).notes)
-
-
-@pytest.mark.parametrize(
-    ("columns", "cells", "named"),
-    [
-        ("Tag", ("30.11.2026", "01.12.2026"), "Tag"),
-        ("Tag", ("2026-11-30 09:30", "2026-12-02 09:00"), "Tag"),
-        ("date,Tag", (",2026-12-02", ",2026-11-30"), "Tag"),
-        ("Seit,Tag", ("02.03.2020,30.11.2026", ",01.12.2026"), "Tag"),
-        ("Seit", ("02.03.2020", "01.12.2021"), None),
-        ("Tag", ("30.11.2026", "soon"), None),
-        ("Tag", ("30.11.2026", "30.11.2026"), None),
-        ("Tag", (pd.Timestamp(MONDAY), pd.Timestamp(TUESDAY)), "Tag"),
-    ],
-)
-def test_a_date_is_not_ignored_if_a_column_has_dates(
-    store: Store, columns: str, cells: tuple[Any, Any], named: str | None
-) -> None:
-    """The column is named; it is none if a cell is no date, and no choice without that day and others."""
-    data: str | bytes = f"{columns},customer,demand\n{cells[0]},C1,3\n{cells[1]},C2,3\n"
-    if not isinstance(cells[0], str):
-        data = parquet(pd.DataFrame({columns: cells, "customer": ["C1", "C2"], "demand": 3}))
-    if named is None:
-        assert of_date(store, data, MONDAY).instance.n == 2
-        return
-    with pytest.raises(McvrpError, match=f"several days in {named}: .*--columns 'date=Tag'"):
-        of_date(store, data, MONDAY)
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
@@ -192,9 +167,9 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
     assert result.instance.ids.tolist() == [1, 5]
     assert result.instance.demands.tolist() == [2, 8]
     assert (result.instance.capacity, result.orders) == (20, 4)
-    assert result.merged == ("3 orders of customer 'C5' merged into one of 8",)
+    assert "orders of the same customer merged: 3 of 'C5' into one of 8" in result.notes
     assert result.further == {"name": {5: "Ann"}, "phone": {5: "5"}}
-    assert (day(SOUND, tmp_path).merged, day(SOUND, tmp_path).further) == ((), {})
+    assert (day(SOUND, tmp_path).notes, day(SOUND, tmp_path).further) == ((), {})
     rows = "".join(f"C{k},1\n" for k in range(1, 1201))  # more than the paper's table of capacities covers
     assert day(f"customer,demand\n{rows}", tmp_path).instance.n == 1200
 

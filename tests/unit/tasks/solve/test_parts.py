@@ -111,7 +111,7 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
         prices = []
         for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 60.0):
             assert infeasibility(day, found.solution) is None
-            assert (found.by, found.device) == (DECOMPOSITION, f"{cores} CPU core{'s' * (cores > 1)}")
+            assert found.by == DECOMPOSITION
             prices.append(cost(LARGE, found.solution))
             if len(prices) == least:  # on a busy machine after some time
                 break

@@ -29,24 +29,10 @@ def day(store: Store, header: str, *cells: object, **spec: object) -> Day:
     return checked_day(read_orders("store:day.csv", store), CITY, NAMES, "town", 20, checked)
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds", "text"),
-    [
-        ("service", 3.0, "seconds"),
-        ("Service_s", 3.0, "seconds"),
-        ("service_min", 180.0, "minutes"),
-        ("Service (min)", 180.0, "minutes"),
-        ("service time [minutes]", 180.0, "minutes"),
-        ("service-duration h", 10800.0, "hours"),
-    ],
-)
-def test_a_number_is_in_the_unit_that_its_column_declares(
-    store: Store, header: str, seconds: float, text: str
-) -> None:
-    """Otherwise in seconds, as `--service`; with a unit of its own it is what it says."""
-    wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
-    assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
-    assert wishes.service_text.endswith(f" per order; numbers in the column {header} are {text}")
+def test_a_number_is_in_seconds_unless_it_has_a_unit(store: Store) -> None:
+    wishes = day(store, "service", "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
+    assert wishes.service == {1: 3.0, 2: 180.0, 3: 3720.0, 4: 300.0}
+    assert wishes.service_text == "3 s to 1 h 2 min per order"
     assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per stop"
     assert day(store, "service", 9, start_time="8:00").wishes.service == {1: 9.0}
 
@@ -75,7 +61,7 @@ def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
 
 @pytest.mark.parametrize("cell", ["3 mn", "0:03:00", "min", "1.2.3min", "-3min"])
 def test_what_is_no_duration_is_refused(store: Store, cell: str) -> None:
-    message = f"row 2: service is '{cell}', not a number or a duration such as 2.5min"
+    message = f"row 2: service is '{cell}', not a number of seconds or a duration such as 2.5min"
     with pytest.raises(McvrpError, match=message):
         day(store, "service", cell, shift=600)
 
