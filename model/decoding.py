@@ -25,9 +25,9 @@ from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, Paths
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, exact_sum, require_instances
 from mcvrp.model.random import philox_key, philox_rows, philox_uniforms
-from mcvrp.model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.strategies import Beam, Greedy, Nucleus, Strategy
 
-__all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
+__all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Strategy", "decode", "paths_at_once"]
 
 _SHARE = 0.5  # of the free memory, for keys and values
 _CPU_BYTES = 4 << 30  # upper limit of the same on a CPU

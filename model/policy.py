@@ -20,7 +20,7 @@ from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.loss import IGNORED, next_nodes
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, instances_of
-from mcvrp.model.strategies import Sampling
+from mcvrp.model.strategies import Nucleus
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[
     training = model.training
     model.eval()
     with torch.no_grad():
-        path = rollout(model, table, groups, Sampling())
+        path = rollout(model, table, groups, Nucleus(p=1.0))
         batch = instances_of(groups, table.delta.device)
         priced = costs(batch.ids, path)
     model.train(training)

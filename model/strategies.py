@@ -1,4 +1,4 @@
-"""Decoding strategies: greedy, top-k and nucleus sampling, beam search, behind one protocol.
+"""Decoding strategies: greedy, nucleus sampling, beam search, behind one protocol.
 
 Operates on scores and random numbers. Symbols in shapes: T nodes, G groups of S paths. A score of minus
 infinity masks a node.
@@ -7,7 +7,7 @@ infinity masks a node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from mcvrp.model.errors import McvrpError
 Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the extended paths
 
 
-@runtime_checkable
 class Strategy(Protocol):
     """Choice of the next nodes: all paths of a group are extended together, one node per step.
 
@@ -95,36 +94,30 @@ class Greedy(Independent):
 
 
 @dataclass(frozen=True)
-class Sampling(Independent):
-    """Sampling from the smallest set with probability ``p`` among the ``k`` most probable nodes.
+class Nucleus(Independent):
+    """Sampling from the smallest set of nodes with probability ``p`` (Sec. 4.4; Holtzman et al. 2020).
 
-    ``temperature`` divides the scores, before top-k (Fan et al. 2018; None keeps all nodes) and then top-p
-    (nucleus sampling, Holtzman et al. 2020; 1 keeps all nodes). McvrpError if ``p`` is not in (0, 1], ``k``
-    below 1, or ``temperature`` not positive and finite.
+    The paper does not state ``p``; 1 keeps all nodes. Scores are divided by ``temperature`` before. McvrpError
+    if ``p`` is not in (0, 1], or ``temperature`` not positive and finite.
     """
 
-    p: float = 1.0
-    k: int | None = None
+    p: float = 0.9
     temperature: float = 1.0
     kind: ClassVar[str] = "NS"
 
     def __post_init__(self) -> None:
         if not 0 < self.p <= 1:
             raise McvrpError(f"the share p of nucleus sampling must be in (0, 1], not {self.p}")
-        if self.k is not None and self.k < 1:
-            raise McvrpError(f"top-k sampling needs at least one node, not k = {self.k}")
         if not 0 < self.temperature < float("inf"):
             raise McvrpError(f"a sampling temperature must be positive and finite, not {self.temperature}")
 
     @property
     def description(self) -> str:
-        top_k = [] if self.k is None else [f"k = {self.k}"]
-        warmth = [] if self.temperature == 1 else [f"temperature {self.temperature:g}"]
-        return f"nucleus sampling with {', '.join([f'p = {self.p:g}', *top_k, *warmth])}"
+        warmth = "" if self.temperature == 1 else f", temperature {self.temperature:g}"
+        return f"nucleus sampling with p = {self.p:g}{warmth}"
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
         score, node = scores.double().sort(stable=True, dim=-1, descending=True)
-        score = score[..., : self.k]
         probability = ((score - score[..., :1]) / self.temperature).softmax(-1)
         through = probability.cumsum(-1)
         kept = through - probability < self.p  # the sum before it is less than p
@@ -132,13 +125,6 @@ class Sampling(Independent):
         drawn = (through <= uniforms[..., None] * through[..., -1:]).sum(-1, keepdim=True)
         last = (kept & (probability > 0)).sum(-1, keepdim=True) - 1  # u times the sum may round to the sum
         return node.gather(-1, drawn.minimum(last.clamp_min(0)))[..., 0]
-
-
-@dataclass(frozen=True)
-class Nucleus(Sampling):
-    """Nucleus sampling as in the paper (Sec. 4.4), which does not state ``p``."""
-
-    p: float = 0.9
 
 
 @dataclass(frozen=True)

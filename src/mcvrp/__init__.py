@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Beam as Beam,
         Greedy as Greedy,
         Nucleus as Nucleus,
-        Sampling as Sampling,
     )
     from mcvrp.storage.cities import load_city as load_city
     from mcvrp.storage.labels.dataset import Dataset as Dataset, load_labels as load_labels

@@ -26,7 +26,6 @@ from mcvrp.tasks.support.spec import (
     PolishTemperature,
     Rotations,
     Temperature,
-    TopK,
     unset,
 )
 
@@ -72,7 +71,6 @@ class BenchmarkSpec(OrdersSpec):
         (1,), min_length=1, description="Numbers of runs of the heuristics"
     )
     p: KeptShare = 0.9
-    top_k: TopK = None
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
@@ -130,7 +128,7 @@ class BenchmarkSpec(OrdersSpec):
     @property
     def decoding(self) -> Decoding:
         """Decoding settings; of several beam widths, the widest."""
-        return Decoding(self.p, self.top_k, self.temperature, _values(self.beam_width)[-1])
+        return Decoding(self.p, self.temperature, _values(self.beam_width)[-1])
 
     @property
     def polished_decoding(self) -> Decoding:

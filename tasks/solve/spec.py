@@ -23,7 +23,6 @@ from mcvrp.tasks.support.spec import (
     SheetName,
     StrictSpec,
     Temperature,
-    TopK,
     unset,
 )
 from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, unit_text
@@ -170,7 +169,6 @@ class DecodingSpec(StrictSpec):
         description="Decoding strategy; ns: nucleus sampling",
     )
     p: KeptShare = 0.9
-    top_k: TopK = None
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
@@ -233,4 +231,4 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
 
     @property
     def decoding(self) -> Decoding:
-        return Decoding(self.p, self.top_k, self.polish_temperature or self.temperature)
+        return Decoding(self.p, self.polish_temperature or self.temperature)

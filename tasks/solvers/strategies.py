@@ -20,7 +20,6 @@ class Decoding:
     """Settings of all strategies; documented by the fields of the specs."""
 
     p: float = 0.9
-    top_k: int | None = None
     temperature: float = 1.0
     beam_width: int = 16
 
@@ -52,12 +51,6 @@ def _strategies() -> ModuleType:
     return strategies
 
 
-def _nucleus_identity(settings: Decoding, rotations: int) -> Identity:
-    """Return the settings that determine the samples; neutral ones are left out."""
-    more = (settings.top_k, settings.temperature)
-    return (settings.p, rotations, *(more if more != (None, 1.0) else ()))
-
-
 STRATEGIES = Registry(
     "strategy",
     {
@@ -70,15 +63,15 @@ STRATEGIES = Registry(
         ),
         "ns": StrategyEntry(
             "NS",
-            lambda settings: _strategies().Nucleus(settings.p, settings.top_k, settings.temperature),
-            identity=_nucleus_identity,
-            text="best of the samples (`p`, `top_k`, `temperature`, `rotations`)",
+            lambda settings: _strategies().Nucleus(settings.p, settings.temperature),
+            identity=lambda settings, rotations: (settings.p, settings.temperature, rotations),
+            text="best of the samples (`p`, `temperature`, `rotations`)",
         ),
         "bs": StrategyEntry(
             "BS",
             lambda settings: _strategies().Beam(settings.beam_width),
             lambda settings: settings.beam_width,
-            lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
+            lambda settings, rotations: ("beam", settings.beam_width),
             "best path of a beam with dominance pruning (`beam_width`; [decoding.md](decoding.md))",
         ),
     },

@@ -49,7 +49,6 @@ CapacityRange = Annotated[
     ),
 ]
 KeptShare = Annotated[float, Field(gt=0, le=1, description="top-p (nucleus sampling)")]
-TopK = Annotated[int | None, Field(ge=1, le=MOST_CUSTOMERS, description="top-k (default: all nodes)")]
 Temperature = Annotated[float, Field(gt=0, description="Sampling temperature")]
 ModelVersion = Annotated[
     Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None,

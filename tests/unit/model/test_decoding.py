@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model import paths
-from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
+from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import problem_features
 from mcvrp.model.instances import InstanceStream, Rules
@@ -76,7 +76,7 @@ def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step(model: FmMc
     st.lists(st.integers(1, 40), min_size=1, max_size=5),
     st.tuples(st.integers(9, 30), st.integers(0, 40)),
     st.sampled_from(
-        [Greedy(), Beam(3), Nucleus(0.3), Sampling(k=4, temperature=2.0), Sampling(temperature=1e-6)]
+        [Greedy(), Beam(3), Nucleus(0.3), Nucleus(temperature=2.0), Nucleus(1.0, temperature=1e-6)]
     ),
     st.integers(1, 4),
     st.none() | st.integers(1, 9),
@@ -132,7 +132,7 @@ def test_samples_that_share_a_rotation_share_its_frame_and_encoding(monkeypatch:
         return encode(self, problem, lengths)
 
     monkeypatch.setattr(FmMcvrp, "encode", counting)
-    tiny = Sampling(k=1)  # greedy, so that paths differ by rotation alone
+    tiny = Nucleus(1e-9)  # greedy, so that paths differ by rotation alone
     (shared,) = run([MIXED[1]], tiny, samples=12, rotations=4)
     assert encoded == [4]
     (own,) = run([MIXED[1]], tiny, samples=12, rotations=12)

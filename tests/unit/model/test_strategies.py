@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.strategies import Beam, Nucleus, Sampling, Strategy
+from mcvrp.model.strategies import Beam, Nucleus, Strategy
 
 
-def shares(scores: list[float], p: float, k: int | None, temperature: float) -> dict[int, float]:
+def shares(scores: list[float], p: float, temperature: float) -> dict[int, float]:
     """The renormalised probability of each node that may be drawn, likeliest first."""
-    order = sorted(range(len(scores)), key=lambda node: (-scores[node], node))[:k]
+    order = sorted(range(len(scores)), key=lambda node: (-scores[node], node))
     weights = [math.exp((scores[node] - scores[order[0]]) / temperature) for node in order]
     kept: dict[int, float] = {}
     for node, weight in zip(order, weights, strict=True):
@@ -30,18 +30,17 @@ def shares(scores: list[float], p: float, k: int | None, temperature: float) -> 
         lambda scores: max(scores) > -math.inf
     ),
     st.floats(1e-6, 1.0),
-    st.none() | st.integers(1, 14),
     st.floats(0.05, 20),
     st.floats(0, 1, exclude_max=True),
 )
 def test_sampling_draws_as_a_slow_reference_does(
-    scores: list[float], p: float, k: int | None, temperature: float, uniform: float
+    scores: list[float], p: float, temperature: float, uniform: float
 ) -> None:
     """The uniform is in the interval of the drawn node, the kept shares as consecutive intervals."""
     uniforms = torch.tensor([uniform], dtype=torch.float64)
-    node = int(Sampling(p, k, temperature).choose(torch.tensor([scores]), uniforms))
+    node = int(Nucleus(p, temperature).choose(torch.tensor([scores]), uniforms))
     # The sums of the two may round to different sides of p: accept what either side keeps.
-    candidates = [shares(scores, min(1.0, p * (1 + slack)), k, temperature) for slack in (0, 1e-12, -1e-12)]
+    candidates = [shares(scores, min(1.0, p * (1 + slack)), temperature) for slack in (0, 1e-12, -1e-12)]
     assert any(falls_into(node, uniform, kept) for kept in candidates)
 
 
@@ -65,9 +64,8 @@ def test_the_largest_uniform_draws_the_last_kept_node() -> None:
     ("make", "message"),
     [
         *((lambda p=p: Nucleus(p), "nucleus") for p in (0.0, -1.0, 1.5, math.nan)),
-        (lambda: Sampling(k=0), "k = 0"),
-        (lambda: Sampling(temperature=0.0), "temperature"),
-        (lambda: Sampling(temperature=math.inf), "temperature .* finite, not inf"),
+        (lambda: Nucleus(temperature=0.0), "temperature"),
+        (lambda: Nucleus(temperature=math.inf), "temperature .* finite, not inf"),
         (lambda: Beam(0), "width"),
     ],
 )

@@ -176,7 +176,6 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"heuristic_samples": (3,)}, set(SOLVERS)),
         ({"demand": (1, 8)}, set(METHODS)),
         ({"p": 0.8}, SAMPLED),
-        ({"top_k": 5}, SAMPLED),
         ({"temperature": 0.5}, SAMPLED),
         ({"polish_temperature": 1.5}, {"fm-ls"}),
         ({"rotations": 7}, SAMPLED),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.model.decoding import Sampling, decode
+from mcvrp.model.decoding import Nucleus, decode
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
@@ -188,7 +188,7 @@ def test_a_model_sends_its_samples_after_local_search(store: Store) -> None:
     """With enough time, the samples are those of one batch; local search improves them a lot."""
     answers = list(model_member(store, samples=20, seed=3, p=0.7).found(time.monotonic() + 120))
     network, _ = load_model(store, "small")
-    (together,) = decode(network, CITY, [DAY], strategy=Sampling(0.7), samples=20, rotations=1000, seed=3)
+    (together,) = decode(network, CITY, [DAY], strategy=Nucleus(0.7), samples=20, rotations=1000, seed=3)
     last = answers[-1]
     assert last.samples == 20
     assert last.sampled == pytest.approx(together.costs.min())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp
@@ -105,8 +105,8 @@ def test_another_city_and_a_size_without_an_attention_model_are_refused() -> Non
     ("strategy", "samples"),
     [
         (Greedy(), 1),
-        (Sampling(), 5),
-        (Sampling(0.8, 4, 1.5), 3),
+        (Nucleus(1.0), 5),
+        (Nucleus(0.8, 1.5), 3),
         (Nucleus(), 300),  # more samples of an instance than a batch has paths
         (Beam(4), 4),
     ],
