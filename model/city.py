@@ -294,14 +294,11 @@ def no_road(costs: NDArray[np.float64]) -> float:
     # the tree's dearest leg is at least each node's cheapest one
     if float(costs.max(initial=0.0)) < multiple * float(cheapest.min(axis=1).max()):
         return MOST_COST
-    outside, dearest = np.ones(len(costs), dtype=bool), 0.0
-    nearest = np.maximum(costs[DEPOT], costs[:, DEPOT])
-    outside[DEPOT] = False
-    while outside.any():  # Prim's algorithm
-        node = int(np.where(outside, nearest, np.inf).argmin())
-        dearest = max(dearest, float(nearest[node]))
-        outside[node] = False
-        nearest = np.minimum(nearest, np.maximum(costs[node], costs[:, node]))
+    from scipy.cluster.hierarchy import single  # here: few matrices have placeholders
+    from scipy.spatial.distance import squareform
+
+    # the last of the clusters that single linkage joins are joined by the tree's dearest leg
+    dearest = float(single(squareform(np.maximum(costs, costs.T), checks=False))[-1, 2])
     return min(MOST_COST, multiple * dearest) if dearest else MOST_COST
 
 

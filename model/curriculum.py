@@ -19,7 +19,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
-_MOST_SETS = 10_000_000  # of a phase, counted once per pass
 WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
 
 
@@ -59,7 +58,7 @@ class Curriculum:
     Raises
     ------
     McvrpError
-        If the sets are not in ascending order or too many, data is missing, or the phase has no whole batch.
+        If the phase has no whole batch.
     """
 
     counts: tuple[int, ...]
@@ -74,20 +73,6 @@ class Curriculum:
     order: Order = "paper"
 
     def __post_init__(self) -> None:
-        if not self.smallest <= self.first <= self.last:
-            raise McvrpError(
-                f"the sets go from first = {self.first} to last = {self.last}: choose them so that "
-                f"{self.smallest} <= first <= last"
-            )
-        if len(self.counts) < self.last - self.smallest + 1:
-            n = self.smallest + len(self.counts)
-            raise McvrpError(f"there is no data of {n} customers: lower last, or make labels")
-        sets = self.passes * (self.last - self.first + 1)
-        if sets > _MOST_SETS:
-            raise McvrpError(
-                f"the phase goes through {sets:,} sets, {_MOST_SETS:,} are the most: "
-                "lower its passes or its steps"
-            )
         if self.steps < 1:
             raise McvrpError(
                 f"the phase has {self.samples} samples, fewer than one batch of {self.batch}: "

@@ -61,10 +61,7 @@ def shown(value: object, most: int = _VALUE) -> str:
     """
     if isinstance(value, str):
         return repr(value if len(value) <= most else f"{value[: most - 3]}...")
-    try:
-        text = _SHORT.repr(value)
-    except ValueError:  # Python formats no integer of more than 4,300 digits
-        text = "a number of thousands of digits"
+    text = _SHORT.repr(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -97,8 +97,8 @@ class Greedy(Independent):
 class Nucleus(Independent):
     """Sampling from the smallest set of nodes with probability ``p`` (Sec. 4.4; Holtzman et al. 2020).
 
-    The paper does not state ``p``; 1 keeps all nodes. Scores are divided by ``temperature`` before. McvrpError
-    if ``p`` is not in (0, 1], or ``temperature`` not positive and finite.
+    The paper does not state ``p``; 1 keeps all nodes. Scores are divided by ``temperature`` before.
+    McvrpError if ``p`` is not in (0, 1], or ``temperature`` not positive and finite.
     """
 
     p: float = 0.9

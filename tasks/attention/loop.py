@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mcvrp.model.attention_model import AttentionConfig, AttentionModel, Orders
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, TravelCosts
 from mcvrp.model.instances import InstanceRows, InstanceStream, instance_rows
 from mcvrp.model.problem import City
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.model.reinforce import DECAY, better, greedy_costs, surrogate
 from mcvrp.storage.cities import city_parent
-from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import (
     Arrays,
     AttentionCard,
@@ -60,8 +58,7 @@ def origin_of(city: City, spec: AttentionSpec, n: int) -> Origin:
 class Training:
     """Training of one size: the network, its baseline, and the counters.
 
-    ``spec`` has the ranges of ``city``. The lease is confirmed before every write. McvrpError if the
-    checkpoint has other arrays than this program stores.
+    ``spec`` has the ranges of ``city``. The lease is confirmed before every write.
     """
 
     def __init__(
@@ -197,21 +194,14 @@ class Training:
 
     def _restore(self, arrays: Arrays) -> None:
         tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
-        try:
-            self.networks.load_state_dict({name: tensors[name] for name in self.networks.state_dict()})
-            for name, parameter in self.model.named_parameters():
-                # PyTorch keeps Adam's step on the CPU.
-                self.optimizer.state[parameter] = {
-                    key: tensors[f"adam.{key}.{name}"].to("cpu" if key == "step" else self.device)
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                }
-            self.mean, self.total = (tensors[name].to(self.device) for name in ("mean", "total"))
-        except (KeyError, RuntimeError) as error:
-            path = self.store.url(attention_training(str(self.spec.model), self.n))
-            raise McvrpError(
-                f"{path} is not a checkpoint of this program ({type(error).__name__}): delete it, and "
-                "mcvrp am trains this size from scratch"
-            ) from error
+        self.networks.load_state_dict({name: tensors[name] for name in self.networks.state_dict()})
+        for name, parameter in self.model.named_parameters():
+            # PyTorch keeps Adam's step on the CPU.
+            self.optimizer.state[parameter] = {
+                key: tensors[f"adam.{key}.{name}"].to("cpu" if key == "step" else self.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+        self.mean, self.total = (tensors[name].to(self.device) for name in ("mean", "total"))
 
     def _seconds(self) -> float:
         return self.state.seconds + time.monotonic() - self.began

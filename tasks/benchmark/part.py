@@ -18,7 +18,7 @@ from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed, settings_of
+from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
 from mcvrp.tasks.support.machine import hardware
 
 
@@ -144,6 +144,6 @@ def _row(task: Task, index: int, instance: Instance, timed: Timed, workers: int)
         workers=workers,
         machine=hardware(),
         version=solver.version,
-        configuration=settings_of(solver, part.time_limit),
+        configuration=solver.configuration,
         failure=None if solved else reason or "no answer",
     )

@@ -15,7 +15,7 @@ from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import Method, all_methods
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.solvers.solver import Solver, settings_of
+from mcvrp.tasks.solvers.solver import Solver
 
 _PART_SECONDS = 60.0  # work that a kill may cost, if the time limit of a run is known
 _PART_RUNS = 20  # runs of a program per part otherwise
@@ -81,7 +81,7 @@ def _identity(
     city: City, spec: BenchmarkSpec, name: str, models: Models, program: Solver | None, n: int
 ) -> Identity:
     method, rules = all_methods()[name], spec.rules_in(city)
-    settings = settings_of(program, spec.time_limit(name)) + program.version if program else ""
+    settings = f"{program.configuration}{program.version}{spec.time_limit(name)}" if program else ""
     network = {"fm": models.card, "am": models.attention.get(n), None: None}[method.network]
     return Identity(
         city=city.city_id,

@@ -11,11 +11,13 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcvrp.model.errors import McvrpError, alternatives
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import DEPOT
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_text
 from mcvrp.storage.driven import (
     StoredDay,
+    checksum,
     driven_days,
     driven_readme,
     taken_files,
@@ -24,9 +26,14 @@ from mcvrp.storage.driven import (
 )
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.driven.route_files import ENDINGS, read_routes
-from mcvrp.tasks.driven.rules import CheckedDay, checked_days
+from mcvrp.tasks.driven.rules import COLUMNS, CheckedDay, checked_days
+from mcvrp.tasks.files.file_bytes import stored_bytes
+from mcvrp.tasks.files.spreadsheet import ENDINGS as SPREADSHEETS
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.text import listed
+
+ENDINGS = (".csv", ".parquet", *SPREADSHEETS)
 
 
 @dataclass(frozen=True)
@@ -57,9 +64,8 @@ def take_routes(
     folder ``incoming`` that is not the default.
     """
     above, _, name = incoming.rstrip("/").rpartition("/")
-    if incoming != layout.INCOMING and name not in (names := store.folders(above)):
-        others = alternatives(name, names)
-        raise McvrpError(f"nightly.incoming: no folder {incoming!r} in {store.url()}{others}")
+    if incoming != layout.INCOMING and name not in store.folders(above):
+        raise McvrpError(f"nightly.incoming: no folder {incoming!r} in {store.url()}")
     files, refused = list[StoredFile](), list[str]()
     for file in store.files(incoming):
         if file.path.lower().endswith(ENDINGS):
@@ -74,7 +80,7 @@ def take_routes(
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
             try:
-                sha256, table = read_routes(store, file.path, city)
+                sha256, table = _read_routes(store, file.path, city)
                 checked = checked_days(table, city, today=today)
                 _require_known(checked, days, dates_of)
             except StoreUnavailable:  # says nothing about the file
@@ -98,6 +104,30 @@ def take_routes(
         write_taken_files(store, city.name, dates_of)
     dates, known = tuple(sorted(days.keys() - before)), len(dates_of) - len(new)
     return Taken(store.url(incoming), tuple(new), known, dates, tuple(refused)), stored
+
+
+def _read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular]:
+    """Return the checksum of the file at ``path``, read once, and its rows.
+
+    Columns may have the names that the city has for them. Rows of the depot without a demand are left out:
+    `mcvrp solve` writes them at both ends of each route. McvrpError if it has no rows of the columns
+    `COLUMNS`.
+    """
+    _, data = stored_bytes(store, path)
+    table = read_tabular(path, data).calling(city.addresses.columns)
+    column = {field: table.column(field) for field in COLUMNS}
+    if missing := [field for field in COLUMNS if column[field] is None]:
+        raise McvrpError(
+            f"{path} has no column {', '.join(missing)}, but {listed(table.titles.values(), most=8)}: name "
+            f"them so, or by mcvrp city set {city.name} --columns {missing[0]}=NAME"
+        )
+    frame = table.frame
+    depot = (table.ids(str(column["customer"])) == city.addresses.ids[DEPOT]) & frame[column["demand"]].isin(
+        ["", "0"]
+    ).to_numpy()
+    if depot.all():
+        raise McvrpError(f"{path} has no customers, only rows of the depot: add the stops")
+    return checksum(data), table.where(~depot)
 
 
 def _require_known(

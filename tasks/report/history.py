@@ -11,7 +11,6 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.solvers.solver import settings_of
 
 
 def labelled_by(store: Store, card: ModelCard | None, sizes: Iterable[int]) -> dict[int, str]:
@@ -26,8 +25,7 @@ def labelled_by(store: Store, card: ModelCard | None, sizes: Iterable[int]) -> d
         spec, _ = stored_spec(store, card.dataset)
         solver = SOLVERS[spec.solver]  # KeyError: of a plugin that is not installed here
         options = {n: budget_for(spec.chosen_budget, n).options() for n in sizes}
-        limits = {n: options[n].get("time_limit") if "time_limit" in solver.takes else None for n in options}
-        return {n: settings_of(solver.make(**options[n], fleet=spec.fleet), limits[n]) for n in options}
+        return {n: solver.make(**options[n], fleet=spec.fleet).configuration for n in options}
     except StoreError:
         raise
     except (McvrpError, KeyError):

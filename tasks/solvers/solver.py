@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ class Solver(Protocol):
     """Interface of a solver.
 
     ``label`` is its name in tables, ``version`` its program, ``device`` the device that solves one instance,
-    ``configuration`` its settings in one line for a footnote.
+    ``configuration`` its settings, a time limit among them, in one line for a footnote.
     """
 
     @property
@@ -81,15 +80,6 @@ class Solver(Protocol):
         strategy.
         """
         ...
-
-
-def settings_of(solver: Solver, time_limit: float | None) -> str:
-    """Return the configuration of ``solver`` with its time limit in seconds, which a plugin may leave out."""
-    if time_limit is None:
-        return solver.configuration
-    limit = f"{time_limit:g} s"  # 5 s is not in "restarts after 15 s"
-    named = re.search(rf"(?<![0-9.]){re.escape(limit)}\b", solver.configuration)
-    return solver.configuration if named else f"{solver.configuration}, {limit}"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
@@ -23,6 +21,7 @@ from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.text import listed
 from mcvrp.tasks.train.held_out import require_labels
 from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.spec import TrainSpec
@@ -232,14 +231,8 @@ def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tu
     if missing and not spec.phase(name).gaps:
         without = ", or set policy.labels = 0 for the phase" if spec.phase(name).policy else ""
         raise McvrpError(
-            f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
+            f"dataset {spec.dataset!r} has no labels of {listed(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
             f"with the same preset{without}"
         )
     return tuple(rows.values())
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Return ascending numbers as ranges: "20-24, 30"."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

@@ -59,7 +59,7 @@ class NetworkSpec(HeadsSpec):
 class PolicySpec(OrdersSpec):
     """Settings of a policy-gradient phase (`model.policy`): what it samples at each step."""
 
-    steps: Count = Field(description="Steps of the phase")
+    steps: int = Field(ge=1, le=10_000_000, description="Steps of the phase")
     instances: Samples = Field(32, description="Instances per step (all ranks)")
     samples: int = Field(
         8, ge=2, le=MOST_SAMPLES, description="Samples per instance; their mean cost is the baseline"

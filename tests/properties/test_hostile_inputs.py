@@ -118,7 +118,7 @@ CHANGES = {  # of a preset, and part of the message
     f"label.solver={LONG}": "label.solver: Input should be 'hgs'",
     "label.largest=1e15": "label.largest: Input should be less than or equal to 1000000",
     f"benchmark.samples=[1, {10**18}]": "samples.1: Input should be less than or equal to 100000",
-    "train.phases.2.policy.steps=1000000000": "sets, 10,000,000 are the most: lower its passes or its steps",
+    "train.phases.2.policy.steps=1000000000": "should be less than or equal to 10000000",
     "train.phases.0.lr=inf": "lr: Input should be a finite number",
 }
 PRESETS = {  # content of a file

@@ -99,7 +99,7 @@ def together(work: Callable[..., None], ranks: int, *arguments: object) -> None:
 
 def _member(port: int, rank: int, ranks: int, work: Callable[..., None], *arguments: object) -> None:
     meet_at(port, rank, ranks)
-    from mcvrp.tasks.train.distributed import distributed
+    from mcvrp.tasks.train.trainer import distributed
 
     with distributed(cores=1):
         work(rank, ranks, *arguments)

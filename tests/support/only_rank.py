@@ -21,7 +21,7 @@ def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def only_rank() -> Iterator[tuple[dict[str, str], torch.device]]:
     """Make this process the only rank of a group, once: DeepSpeed keeps the first group that it meets."""
-    from mcvrp.tasks.train.distributed import distributed
+    from mcvrp.tasks.train.trainer import distributed
 
     environment = group_environment(0, 1, free_port())
     with contextlib.ExitStack() as stack:

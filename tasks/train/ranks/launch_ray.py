@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psutil
 import ray
 from ray.train import RunConfig, ScalingConfig
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.torch import TorchTrainer
 from ray.util.queue import Empty, Queue
 
 from mcvrp.model.errors import McvrpError
@@ -39,7 +38,6 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
         trainer = TorchTrainer(
             _worker,
             train_loop_config={"job": job, "reports": reports},
-            torch_config=_NodeAddressConfig(),
             scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
             # Ray Train requires a folder for checkpoints; ours go to the store.
             run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
@@ -71,28 +69,6 @@ def _on_gpus(ranks: int, gpus: int) -> bool:
     if 0 < gpus < ranks:
         raise McvrpError(f"train.ranks = {ranks}, the Ray cluster has {gpus} GPUs: ask for {gpus} or fewer")
     return gpus > 0
-
-
-class _NodeAddressBackend(TorchConfig().backend_cls):  # type: ignore[misc]
-    """Ray's PyTorch backend, with Gloo on the network interface of the node's address."""
-
-    def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
-        worker_group.execute(_choose_interface)
-        super().on_start(worker_group, backend_config)
-
-
-class _NodeAddressConfig(TorchConfig):  # type: ignore[misc]  # Ray has no types here
-    @property
-    def backend_cls(self) -> type[_NodeAddressBackend]:
-        return _NodeAddressBackend
-
-
-def _choose_interface() -> None:
-    """Set Gloo's interface to the node's: by the host name, on Debian, it would take the loopback."""
-    address = ray.util.get_node_ip_address()
-    for name, addresses in psutil.net_if_addrs().items():
-        if address in (each.address for each in addresses):
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
 
 
 def _worker(config: dict[str, Any]) -> None:

@@ -89,7 +89,7 @@ def test_a_hidden_file_is_not_ingested(store: Store) -> None:
 def test_a_folder_that_is_named_exists(store: Store) -> None:
     """Without files a mistyped one would look like a night without routes."""
     store.put("incoming/lyon/friday.csv", GOOD.encode())
-    with pytest.raises(McvrpError, match=r"no folder 'incoming/lion' in .* \(did you mean lyon\?\)"):
+    with pytest.raises(McvrpError, match=r"no folder 'incoming/lion' in "):
         take(store, incoming="incoming/lion")
     assert take(store, incoming="incoming/lyon/").days == (FRIDAY,)
     store.delete("incoming/lyon/friday.csv")

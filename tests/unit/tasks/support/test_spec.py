@@ -32,12 +32,12 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
 GOLDEN = {
     LabelSpec: "8d63a76d02694de5",
     TrainSpec: "fecc555461a6d7a2",
-    BenchmarkSpec: "ffe8fa301fd017a0",
+    BenchmarkSpec: "33e624ab498fd0d5",
     AttentionSpec: "3e57574a32ab6dba",
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "38a87fe895bd1af4",
     ImproveSpec: "15eccf49fc226c76",
-    SolveSpec: "30933492b7dba93e",
+    SolveSpec: "c226881bfac41fdc",
 }
 
 

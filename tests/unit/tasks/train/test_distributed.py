@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcvrp.tasks.train.distributed import distributed
+from mcvrp.tasks.train.trainer import distributed
 
 
 @pytest.fixture

@@ -223,13 +223,13 @@ def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Sto
 @pytest.mark.parametrize(
     ("changes", "city", "match"),
     [
-        ({"last": 26}, CITY, r"no labels of 23-26 customers.*label with the same preset$"),
+        ({"last": 26}, CITY, r"no labels of 23, 24, 25 and 26 customers.*label with the same preset$"),
         ({"last": 61}, CITY, r"trains on 61 customers, the city has 60"),
         ({}, City.uniform(60, seed=4), rf"are of city 'lyon' \({CITY.city_id}\), not of"),
         (
             {"last": 24, "trains": "policy", "policy": TUNE.policy},
             CITY,
-            r"has no labels of 23-24 .*label with the same preset, or set policy.labels = 0 for the phase",
+            r"no labels of 23 and 24 .*label with the same preset, or set policy.labels = 0 for the phase",
         ),
     ],
 )

@@ -3,7 +3,7 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Order
-from mcvrp.model.micro_batches import computed_tokens, micro_batches
+from mcvrp.tasks.train.batches import computed_tokens, micro_batches
 
 Array = NDArray[np.int64]
 
