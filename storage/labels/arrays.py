@@ -50,21 +50,6 @@ class LabelArrays:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, rows: NDArray[np.bool_]) -> LabelArrays:
-        """Return the rows that are True in ``rows``, ``(N,)``."""
-        routes = rows[self.row_of]
-        nodes = routes[self.route_of]
-        return LabelArrays(
-            index=self.index[rows],
-            ids=self.ids[rows],
-            demands=self.demands[rows],
-            capacities=self.capacities[rows],
-            costs=self.costs[rows],
-            nodes=self.nodes[nodes],
-            route_of=(np.cumsum(routes) - 1)[self.route_of[nodes]],
-            row_of=(np.cumsum(rows) - 1)[self.row_of[routes]],
-        )
-
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Row r is ``paths[offsets[r]:offsets[r + 1]]``, int64 ``(N + 1,)``."""

@@ -16,10 +16,9 @@ _NODE_BITS = 32  # a visit is encoded as row << 32 | node
 
 @dataclass(frozen=True)
 class RowFault:
-    """A wrong label: ``row`` of its table, index ``i`` of its instance if known, and what is wrong."""
+    """A wrong label: index ``i`` of its instance, and what is wrong."""
 
-    row: int
-    i: int | None
+    i: int
     what: str
 
 
@@ -33,17 +32,14 @@ def require_sound(city: City, n: int, labels: LabelArrays) -> None:
 
 
 def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
-    """Return the rows of ``labels`` that are infeasible or of another cost."""
-    faults: list[RowFault] = []
-    rows = np.arange(len(labels))
+    """Return rows of ``labels`` that are infeasible or of another cost, [] if none is.
+
+    A check relies on what those before it assert: these are the rows that fail the first that any row fails.
+    """
     for check in (_wrong_customers, _unserved_customers, _overloads, _wrong_costs):
-        wrong = check(city, labels)
-        if wrong:
-            faults += [RowFault(int(rows[r]), int(labels.index[r]), what) for r, what in wrong.items()]
-            good = np.ones(len(rows), dtype=np.bool_)
-            good[list(wrong)] = False
-            rows, labels = rows[good], labels.take(good)  # later checks rely on what earlier ones assert
-    return sorted(faults, key=lambda fault: fault.row)
+        if wrong := check(city, labels):
+            return [RowFault(int(labels.index[row]), wrong[row]) for row in sorted(wrong)]
+    return []
 
 
 def _wrong_customers(city: City, labels: LabelArrays) -> dict[int, str]:

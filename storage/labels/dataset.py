@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError, alternatives, enumerated
+from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
@@ -19,7 +19,6 @@ from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
 OTHER_ROWS = "has other rows than its name says"
-_MOST_CHARACTERS = 100  # of a list of sizes
 
 
 class RowFile(NamedTuple):
@@ -115,7 +114,7 @@ class Dataset:
         """Yield the labels of size ``n``, the first ``limit`` or all, one table per file.
 
         Absent rows are omitted: the row of a label is the number of labels before it. McvrpError if rows are
-        missing; the message counts them, or lists the sizes that exist.
+        missing.
         """
         rows = stop = 0
         required = max(1 if limit is None else limit, 1)
@@ -130,12 +129,6 @@ class Dataset:
             rows += table.num_rows
             stop = file.stop
         if rows < required:
-            if n not in self.files:
-                sizes = list(map(str, self.sizes()))
-                known = f" of n={n}: it has {enumerated(sizes, ', ', _MOST_CHARACTERS)}" if sizes else ""
-                raise McvrpError(
-                    f"dataset {self.name!r} in {self.store.url()} has no labels{known}: run mcvrp label"
-                )
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "
                 "run mcvrp label with its preset"

@@ -19,9 +19,8 @@ from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout, markdown
-from mcvrp.storage.documents import as_document, read_document
+from mcvrp.storage.documents import as_document
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays as Arrays, read_weights
-from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -29,6 +28,7 @@ from mcvrp.storage.training.checkpoints import Origin
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
+_STATE = "state"  # name of the counters, as JSON, among the arrays
 _TRAIN_AGAIN = "delete it, and mcvrp am trains this size from scratch"
 
 
@@ -88,25 +88,22 @@ class AttentionCard:
 
 def save_training(store: Store, name: str, n: int, state: TrainingState, arrays: Arrays) -> None:
     """Write a checkpoint, in one file, so that it is whole or absent."""
-    metadata = {"state": json.dumps(asdict(state))}
-    store.put(layout.attention_training(name, n), save(arrays, metadata=metadata))
+    text = np.frombuffer(json.dumps(asdict(state)).encode(), np.uint8)
+    store.put(layout.attention_training(name, n), save({**arrays, _STATE: text}))
 
 
 def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Arrays] | None:
     """Return the checkpoint of a training, None without one; McvrpError if it is corrupt."""
     path = layout.attention_training(name, n)
-    if not store.exists(path):
+    if (data := store.find(path)) is None:
         return None
-    data = store.get(path)
+    url, named = store.url(path), "state of a training"
     try:
         arrays = {key: np.array(a) for key, a in load(data).items()}
-        # safetensors has no function for the metadata of bytes; its format begins with the header's length.
-        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        document = parse_json(header["__metadata__"]["state"])
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise McvrpError(f"{store.url(path)} is corrupt ({error}): {_TRAIN_AGAIN}") from error
-    url, named = store.url(path), "state of a training"
-    return as_document(document, TrainingState, url, named=named, hint=_TRAIN_AGAIN), arrays
+        text = arrays.pop(_STATE).tobytes()
+    except (SafetensorError, KeyError) as error:
+        raise McvrpError(f"{url} is corrupt ({error}): {_TRAIN_AGAIN}") from error
+    return as_document(text, TrainingState, url, named=named, hint=_TRAIN_AGAIN), arrays
 
 
 def publish_attention_model(store: Store, card: AttentionCard, weights: Arrays) -> AttentionCard:
@@ -134,10 +131,10 @@ def attention_models(store: Store, name: str) -> list[AttentionCard]:
 def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     """Return the card of the attention model ``name`` for ``n`` customers, None if it is not finished."""
     path = layout.attention_card(name, n)
-    if not store.exists(path):
+    if (data := store.find(path)) is None:
         return None
     named = "attention model's card"
-    return read_document(store, path, AttentionCard, named=named, hint=_TRAIN_AGAIN)
+    return as_document(data, AttentionCard, store.url(path), named=named, hint=_TRAIN_AGAIN)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:

@@ -132,17 +132,12 @@ def model_card(store: Store, name: str, version: int | str | None = None) -> Mod
             f"there is no model {name!r} in {store.url()}{others}: run mcvrp train with its preset (in the "
             "UI: the flow train)"
         )
-    listed = ", ".join(map(str, numbers))
-    if version == "champion":  # also for nights, which no number can be given
-        gone = "no champion" if number is None else f"no version {number} (its champion)"
+    if number is not None or version in ALIASES:
+        wanted = version if version in ALIASES else f"version {number}"
         raise McvrpError(
-            f"model {name!r} has {gone}, it has version {listed}: name one by its number, or run "
-            f"mcvrp promote {name} VERSION"
+            f"model {name!r} has no {wanted}, it has version {', '.join(map(str, numbers))}: name one by its "
+            f"number, or make one the champion (mcvrp promote {name} VERSION)"
         )
-    if number is not None:
-        raise McvrpError(f"model {name!r} has no version {number}, it has {listed}: name one of these")
-    if version in ALIASES:
-        raise McvrpError(f"model {name!r} has no {version}, it has version {listed}: name one by its number")
     path = layout.model_card(name, numbers[-1])
     return _card(store, path, store.get(path))
 

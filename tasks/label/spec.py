@@ -21,7 +21,6 @@ from mcvrp.storage.labels.schema import SCHEMA_VERSION
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import FIELD
-from mcvrp.storage.store.errors import NoSuchFile
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.units import LabelRecipe
 from mcvrp.tasks.solvers.budgets import TUNED, Budget, BudgetName, budget_for
@@ -41,8 +40,7 @@ MOST_ROWS = 25_000  # labels per file
 _FEWEST_ROWS, _FILES = 64, 8  # of a file, of a size: the default of shard_rows
 _FILE_SECONDS = 600.0  # of a core per file: what a kill may cost
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
-_OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
-_SETTINGS = ("population", "granular")  # each of them excludes tuned settings
+_OPTIONS = ("time_limit", "iterations", "fleet", "budget")  # of some solvers only
 _MOST_COUNT = 10_000_000  # labels of a size: 78 times the paper's, a slip beyond
 _EXTENT = ("smallest", "largest", "count")  # fields that later runs may extend
 
@@ -67,7 +65,7 @@ class LabelSpec(OrdersSpec):
     )
     budget: BudgetName | None = Field(
         None,
-        description="Predefined budget of hgs by instance size, instead of the next four fields",
+        description="Predefined budget of hgs by instance size, instead of the next two fields",
     )
     time_limit: float | None = Field(
         None,
@@ -81,19 +79,10 @@ class LabelSpec(OrdersSpec):
         le=MOST_OF_SOLVERS,
         description="Iterations without improvement (lkh3: trials), instead of a time limit",
     )
-    population: int | None = Field(
-        None, ge=2, le=MOST_OF_SOLVERS, description="Minimum population size of hgs (its own: 25)"
-    )
-    granular: int | None = Field(
-        None,
-        ge=1,
-        le=MOST_OF_SOLVERS,
-        description="Number of neighbours in local search (hgs's own: 20, pyvrp's own: 50)",
-    )
-    tuned: bool | None = Field(
-        None,
-        description="Settings of hgs or pyvrp for the size and the time limit, instead of its own "
-        "(default: with a time limit, unless population or granular is set; the paper: false)",
+    tuned: bool = Field(
+        True,
+        description="With a time limit, settings of hgs or pyvrp for it and the size, instead of its own "
+        "(the paper: false)",
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
@@ -118,9 +107,6 @@ class LabelSpec(OrdersSpec):
         budget = [values.get(name) for name in ("budget", "time_limit", "iterations")]
         if budget == [None] * 3 and "time_limit" in solver.takes:
             values = {**values, "time_limit": DEFAULT_TIME_LIMIT}
-        if values.get("tuned") is None:
-            own = any(values.get(name) is not None for name in ("budget", "iterations", *_SETTINGS))
-            values = {**values, "tuned": "tuned" in solver.takes and not own}
         return values
 
     @model_validator(mode="after")
@@ -135,17 +121,10 @@ class LabelSpec(OrdersSpec):
             value, solvers = getattr(self, name), takers(name)
             if value not in (None, "default") and self.solver not in solvers:
                 raise ValueError(_unsupported(self.solver, name, value, " or ".join(solvers)))
-        if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
+        if self.budget and (self.time_limit or self.iterations):
             raise ValueError(
-                f"budget = {self.budget} sets time_limit, iterations, population and granular: "
-                "unset either budget (--set label.budget=) or these"
-            )
-        if self.tuned and "tuned" not in SOLVERS[self.solver].takes:
-            raise ValueError(_unsupported(self.solver, "tuned", "true", " or ".join(takers("tuned"))))
-        if self.tuned and (self.time_limit is None or self.population or self.granular):
-            raise ValueError(
-                "tuned = true sets population and granular for a time_limit: give a time_limit and neither "
-                "of them, or tuned = false"
+                f"budget = {self.budget} sets the iterations: unset either budget (--set label.budget=), or "
+                "time_limit and iterations"
             )
         if self.held_out and self.split != "train":
             raise ValueError(f"held_out = {self.held_out} requires split train, not {self.split}")
@@ -170,9 +149,8 @@ class LabelSpec(OrdersSpec):
 
     @property
     def chosen_budget(self) -> BudgetName | Budget:
-        tuned = self.solver if self.tuned else None
-        settings = self.time_limit, self.iterations, self.population, self.granular
-        return self.budget or Budget(*settings, tuned=tuned)
+        tuned = self.tuned and self.time_limit is not None and "tuned" in SOLVERS[self.solver].takes
+        return self.budget or Budget(self.time_limit, self.iterations, tuned=self.solver if tuned else None)
 
     @property
     def held_out_dataset(self) -> str:
@@ -192,11 +170,11 @@ class LabelSpec(OrdersSpec):
         """Return the fields that are fixed for a dataset: its extent may grow, and workers may vary."""
         # With the ranges of the city filled in: the same spec in a city with other ranges is another dataset.
         chosen = self.in_city(city).model_dump(
-            mode="json", exclude={"dataset", "held_out", "workers", "shard_rows", *_EXTENT}
+            mode="json", exclude={"dataset", "held_out", "workers", "shard_rows", "tuned", *_EXTENT}
         )
-        # absent as in datasets that are older than the field, otherwise with the version of the settings
-        tuned = {"tuned": TUNED} if chosen.pop("tuned") else {}
-        return {"schema_version": SCHEMA_VERSION, "city_id": city.city_id, **chosen, **tuned}
+        tuned = isinstance(self.chosen_budget, Budget) and self.chosen_budget.tuned
+        version = TUNED if tuned else ""  # other tuned settings make other labels
+        return {"schema_version": SCHEMA_VERSION, "city_id": city.city_id, **chosen, "tuned": version}
 
     def recipe(self, city: City) -> LabelRecipe:
         """Return the settings that a worker needs."""
@@ -216,7 +194,7 @@ class LabelSpec(OrdersSpec):
 def taken_by(solver: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the ``fields`` of a spec that ``solver`` takes; all if there is no such solver."""
     entry = SOLVERS.get(solver)
-    foreign = {*_OPTIONS, "tuned"} - set(entry.takes) if entry else ()
+    foreign = set(_OPTIONS) - set(entry.takes) if entry else ()
     return {name: value for name, value in fields.items() if name not in foreign}
 
 
@@ -270,11 +248,11 @@ class SpecDocument:
                 f"dataset {name!r} is of city {city_text(store, str(stored_city))}, not of "
                 f"{city_text(store, city.city_id)}: name that city (city.name), or another dataset"
             )
-        identity = {"tuned": False, **source.spec.identity(city)}
+        identity = source.spec.identity(city)
         if source.spec.shard_rows:
             identity["shard_rows"] = source.spec.shard_rows
-        stored = {"tuned": False, **self.fields}
-        differing = [key for key in identity if self.fields and stored.get(key) != identity[key]]
+        stored = self.fields
+        differing = [key for key in identity if stored and stored.get(key) != identity[key]]
         if differing:
             values = [(key, shown(stored.get(key)), shown(identity[key])) for key in differing]
             details = "; ".join(f"{key} is {old}, requested {new}" for key, old, new in values)
@@ -303,39 +281,17 @@ class SpecDocument:
         )
 
 
-def growth(before: SpecDocument, after: SpecDocument) -> str:
-    """Return what ``after`` adds to the extent of ``before``, "" if nothing: it stays so for later runs."""
-    (first, last, count), (smallest, largest, most) = (
-        [d.fields.get(k, 0) for k in _EXTENT] for d in (before, after)
-    )
-    rows = f"{count:,} → {most:,} labels of each size" if count != most else ""
-    sizes = f"sizes {first}–{last} → {smallest}–{largest}" if (first, last) != (smallest, largest) else ""
-    return ", ".join(filter(None, (rows, sizes))) if before.fields else ""
-
-
-def of_trial(store: Store, dataset: str) -> bool:
-    """Return whether ``dataset`` is the training data of a night or round, which has no spec."""
-    return bool(layout.TRIAL_NAME.fullmatch(dataset)) and not store.exists(layout.label_spec(dataset))
-
-
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
-    path = layout.label_spec(dataset)
+    where, fields = store.url(layout.label_spec(dataset)), SpecDocument.read(store, dataset).fields
+    if not fields:
+        raise McvrpError(f"there is no {where}: mcvrp label with the dataset's preset writes it")
+    own = {name: fields[name] for name in fields.keys() - {"city_id", "schema_version", FIELD}}
     try:
-        fields = dict(parse_json(store.get(path)))
-        city_id, version = str(fields.pop("city_id")), fields.pop("schema_version")
-        if version != SCHEMA_VERSION:
-            raise McvrpError(
-                f"{store.url(path)} has schema version {shown(version)}, this version of mcvrp reads "
-                f"{SCHEMA_VERSION}: update mcvrp"
-            )
-        tuned = bool(fields.pop("tuned", False))
-        fields.pop(FIELD, None)
-        return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
-    except NoSuchFile as error:
-        raise NoSuchFile(f"there is no {store.url(path)}: mcvrp label with its preset writes it") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise _no_spec(store.url(path), brief(" ".join(str(error).split()), _MOST_CHARACTERS)) from error
+        spec = LabelSpec.model_validate({**own, "dataset": dataset, "tuned": bool(fields.get("tuned"))})
+        return spec, str(fields["city_id"])
+    except (KeyError, ValueError) as error:
+        raise _no_spec(where, brief(" ".join(str(error).split()), _MOST_CHARACTERS)) from error
 
 
 def _no_spec(where: str, why: str) -> McvrpError:

@@ -25,7 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import Merge, merges, missing_units
 from mcvrp.tasks.label.solving import require_possible
-from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument, growth
+from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.label.units import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
@@ -124,8 +124,6 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         run, document = _Run(store, source, lease), _own_document(store, source)
         files = list_files(store, spec.dataset)
-        if grows := growth(document, document.extended(source)):
-            logger.info("dataset %r grows: %s", spec.dataset, grows)
         units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
         with contextlib.ExitStack() as stack:
             if units or todo:

@@ -12,17 +12,17 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError, alternatives, reason
+from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import row_faults
-from mcvrp.storage.labels.dataset import OTHER_ROWS, RowFile, list_files, without_merged
+from mcvrp.storage.labels.dataset import OTHER_ROWS, Dataset, RowFile, list_files, without_merged
 from mcvrp.storage.labels.label_files import hint, parse_footer, parse_table
 from mcvrp.storage.labels.schema import Footer, OtherSchema
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
-from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
+from mcvrp.tasks.label.spec import LabelSpec, Source, stored_spec
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session, windowed
 from mcvrp.tasks.support.text import counted
@@ -67,20 +67,10 @@ class VerificationReport:
 def verify_dataset(store: Store, dataset: str, *, delete: bool = False) -> VerificationReport:
     """Verify every label of ``dataset``, and ``delete`` the files that are bad, or only report them.
 
-    Raises McvrpError if there is no such dataset, its spec is missing or corrupt, a night or round made it,
-    or its city is not in the store; StoreError if a file cannot be read, which may be good.
+    Raises McvrpError if there are no labels, the spec of the dataset is missing or corrupt, or its city is
+    not in the store; StoreError if a file cannot be read, which may be good.
     """
-    if not store.list(layout.label_dir(dataset)):
-        others = alternatives(dataset, store.folders("labels"))
-        raise McvrpError(
-            f"there is no dataset {dataset!r} in {store.url('labels')}{others}: run mcvrp label with its "
-            "preset"
-        )
-    if of_trial(store, dataset):
-        raise McvrpError(
-            f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: verify the "
-            f"datasets that it was made from, as mcvrp inspect {layout.manifest(dataset)} shows them"
-        )
+    Dataset.open(store, dataset)
     spec, city_id = stored_spec(store, dataset)
     source = Source(spec, find_city(store, city_id))
     with ray_session() as cores:

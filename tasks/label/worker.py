@@ -65,12 +65,11 @@ def solve_rows(
             failed[i] = str(outcome)
         if not labels and len(failed) == _HOPELESS:
             return {}, failed
-    if labels:  # together: one by one would take as long as the solver with a small budget
-        arrays = LabelArrays.of(label_table([*labels.values()]), unit.n)
-        for fault in row_faults(city, arrays):
-            i = int(arrays.index[fault.row])
-            failed[i] = f"the solver has returned {fault.what}"
-            del labels[i]
+    # Together: one by one would take as long as the solver with a small budget.
+    while faults := row_faults(city, LabelArrays.of(label_table([*labels.values()]), unit.n)):
+        for fault in faults:
+            failed[fault.i] = f"the solver has returned {fault.what}"
+            del labels[fault.i]
     return labels, failed
 
 

@@ -83,9 +83,9 @@ def drawn(
     Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
     those of the dataset. Raises McvrpError if a file is corrupt.
     """
-    old, spec = Dataset.listed(store, dataset), layout.label_spec(dataset)
+    old = Dataset.listed(store, dataset)
     # Blocks of rows, of which few are read: the same ones after files were merged.
-    block = SpecDocument.read(store, dataset).fields["shard_rows"] if store.exists(spec) else MOST_ROWS
+    block = SpecDocument.read(store, dataset).fields.get("shard_rows", MOST_ROWS)
     sizes = old.sizes()
     key = philox_key("replay", *stream)
     for k, n in enumerate(sizes):

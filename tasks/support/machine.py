@@ -17,11 +17,10 @@ def local_cores(root: Path = Path("/")) -> int:
 
 
 def _cpu_limit(groups: Path) -> float:
-    """Return the limit of this container's control group (version 2 or 1) in cores, infinite without one."""
-    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
-        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-            quota, period = " ".join((groups / file).read_text() for file in files).split()
-            return math.inf if quota in ("max", "-1") else int(quota) / int(period)
+    """Return the limit of this container's control group (version 2) in cores, infinite without one."""
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (groups / "cpu.max").read_text().split()
+        return math.inf if quota == "max" else int(quota) / int(period)
     return math.inf
 
 

@@ -40,7 +40,7 @@ def test_a_profile_is_read(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
     }
     code = (
         "import sys; from mcvrp import Store; store = Store.open(sys.argv[1]); store.put('a', b'1')\n"
-        "sys.stdout.write(repr([store.list(''), store.open_input('a').read()]))"
+        "sys.stdout.write(repr([store.list(''), store.get('a')]))"
     )
     command = [sys.executable, "-c", code, s3_uri]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

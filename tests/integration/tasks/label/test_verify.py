@@ -125,7 +125,7 @@ def test_a_spec_that_is_lost_or_corrupt_is_named(store: Store) -> None:
 
 
 def test_what_cannot_be_verified_is_refused(store: Store) -> None:
-    with pytest.raises(McvrpError, match="there is no dataset 'e'"):
+    with pytest.raises(McvrpError, match="there are no labels of dataset 'e'"):
         verify_dataset(store, "e")
     store.delete("cities")
     with pytest.raises(McvrpError, match=f"no city in .* has the id {CITY.city_id}"):

@@ -63,8 +63,7 @@ def test_another_solver_of_the_labels_needs_no_other_field(
     label = load_preset(name, [f"label.solver={solver}"]).label
     assert label.solver == solver.strip("'")
     assert label.count == load_preset(name).label.count
-    for own in ("label.population=9", "label.budget=thrifty"):
-        assert own.split("=")[0].removeprefix("label.") in error(name, own, f"label.solver={solver}")
+    assert "budget" in error(name, "label.budget=thrifty", f"label.solver={solver}")
 
 
 def test_an_empty_value_unsets_a_field() -> None:

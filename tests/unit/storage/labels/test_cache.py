@@ -19,10 +19,9 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.cache import LabelCache, cached_labels
+from mcvrp.storage.labels.cache import LabelCache, MappedLabels, cached_labels
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table
-from mcvrp.storage.labels.mapped import MappedLabels
 from mcvrp.storage.layout import label_file, size_dir
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import write_rows

@@ -41,8 +41,7 @@ def spec(**changes: object) -> LabelSpec:
         ({"solver": "vroom"}, "solver"),
         ({"solver": "pyvrp", "fleet": 10}, "fleet = 10 is only supported by hgs, the solver is pyvrp"),
         ({"fleet": 0}, "greater than or equal to 1"),
-        ({"population": 1}, "population"),
-        ({"budget": "converged", "time_limit": 5.0}, "unset either budget .* or these"),
+        ({"budget": "converged", "time_limit": 5.0}, "unset either budget .* or time_limit"),
         ({"time_limit": 0}, "time_limit"),
         ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 does not support time_limit"),
         ({"demand": (0, 9)}, "demand"),
@@ -69,25 +68,16 @@ def test_five_seconds_unless_told() -> None:
     assert spec(solver="lkh3").time_limit is None
 
 
-def test_a_time_limit_has_tuned_settings_unless_they_are_given() -> None:
-    """Each label states them; the dataset of another table, or from before it, is another one."""
-    assert (spec().tuned, spec(tuned=False).tuned) == (True, False)
-    for own in ({"population": 25}, {"granular": 20}, {"iterations": 30}, {"budget": "thrifty"}):
-        assert spec(**own).tuned is False
-    assert spec(solver="lkh3").tuned is False
-    assert spec(**spec(tuned=False).model_dump()).tuned is False
+def test_a_time_limit_has_tuned_settings() -> None:
+    """Each label states them; the dataset of another table is another one."""
+    for own in ({"tuned": False}, {"iterations": 30}, {"budget": "thrifty"}, {"solver": "lkh3"}):
+        assert spec(**own).identity(CITY)["tuned"] == ""
     recipe = spec(time_limit=0.2, largest=1000).recipe(CITY)
     for n in (20, 100, 1000):
         solver, budget = make_solver(recipe, n), tuned_budget("hgs", n, 0.2)
         assert solver == HGS(**budget.options())
         assert recipe.budget_text(n) == budget.description
     assert "population" not in spec(tuned=False).recipe(CITY).budget_text(20)
-    with pytest.raises(ValidationError, match="give a time_limit and neither of them, or tuned = false"):
-        spec(tuned=True, population=8)
-    with pytest.raises(
-        ValidationError, match="tuned = true is only supported by hgs or pyvrp, the solver is l"
-    ):
-        spec(tuned=True, solver="lkh3")
 
 
 def test_identity_is_what_decides_the_labels() -> None:
@@ -96,7 +86,7 @@ def test_identity_is_what_decides_the_labels() -> None:
     for same in ({"count": 7}, {"smallest": 10}, {"largest": 30}, {"workers": 1}, {"shard_rows": 10}):
         assert spec(**same).recipe(CITY).spec_hash == own
     others: list[dict[str, Any]] = [
-        *({"iterations": 30, **more} for more in ({}, {"population": 6}, {"granular": 8})),
+        {"iterations": 30},
         *({"budget": name} for name in ("thrifty", "converged")),
         *(
             {"seed": 2},
@@ -171,7 +161,7 @@ def test_a_source_has_the_instances_that_are_labelled(
         {"iterations": None},
         {"iterations": None, "budget": "converged"},
         {"iterations": None, "time_limit": 0.5, "fleet": 10_000},
-        {"population": 5, "demand": (2, 7), "capacity": (40, 44)},
+        {"demand": (2, 7), "capacity": (40, 44)},
         {"solver": "lkh3", "iterations": None},
         {"solver": "pyvrp", "split": "test", "seed": 2**63},
     ],
@@ -183,7 +173,7 @@ def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str
     save_city(store, "anything", CITY)
     save_city(store, "another", City.uniform(5, seed=1))
     stored, city_id = stored_spec(store, "d")
-    assert stored == spec.in_city(CITY)
+    assert stored.model_copy(update={"tuned": True}) == spec.in_city(CITY)
     assert city_id == find_city(store, city_id).city_id == CITY.city_id
     assert stored.recipe(CITY) == spec.recipe(CITY)
 

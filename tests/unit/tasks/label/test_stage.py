@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import stage
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from tests.support.datasets import (
     CITY,
@@ -73,21 +71,6 @@ def test_a_dataset_without_its_spec_is_still_of_its_spec(store: Store) -> None:
     assert not store.exists(path)
     label_missing(store, CITY, label_spec())
     assert store.get(path) == whole
-
-
-def test_a_dataset_that_grows_is_announced_before_the_work(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Only then: neither its first run nor a smaller one adds to it."""
-    monkeypatch.setattr(stage, "ray_session", lambda workers: contextlib.nullcontext(1))
-    monkeypatch.setattr(stage, "windowed", lambda *_, **__: ())
-    make_dataset(store, label_spec())
-    with caplog.at_level(logging.INFO, "mcvrp"):
-        for changes in ({"dataset": "new"}, {"count": 2}, {}):
-            label_missing(store, CITY, label_spec(**changes))
-        assert not caplog.messages
-        label_missing(store, CITY, label_spec(smallest=21, largest=22, count=4500))
-    assert "dataset 'd' grows: 10 → 4,500 labels of each size, sizes 20–21 → 20–22" in caplog.messages
 
 
 def test_the_split_into_files_stays_as_it_was_begun(store: Store) -> None:

@@ -62,7 +62,7 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     path = layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
-    store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9})
+    store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9, "shard_rows": 64})
     assert f"labels are by a solver ({made})" in report(store)
     settings = store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
     assert settings["label"] == store.get_json(path)

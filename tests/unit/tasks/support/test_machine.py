@@ -20,15 +20,13 @@ from mcvrp.tasks.support import machine
         ({"cpu.max": ""}, 3),
         ({"cpu.max": "x y"}, 3),
         ({"cpu.max": "1 0"}, 3),
-        ({"cpu/cpu.cfs_quota_us": "250000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
         ({}, 3),
     ],
 )
 def test_a_container_has_the_cores_of_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cores: int
 ) -> None:
-    """Quota and period in microseconds, in one file or in two by the version of control groups."""
+    """Quota and period in microseconds."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
     for name, text in files.items():
         file = tmp_path / "sys/fs/cgroup" / name
