@@ -116,7 +116,7 @@ def test_a_diverged_training_has_a_card_without_weights(store: Store) -> None:
     assert (attention_failure(card, 6) or "").startswith("diverged in training at step")
     names = {path.rsplit("/", 1)[-1] for path in store.list(card.folder)}
     assert names == {"README.md", "model.json"}
-    assert "diverged" in store.get(f"{card.folder}/README.md").decode()
+    assert str(card.diverged) in store.get(f"{card.folder}/README.md").decode()
     with pytest.raises(McvrpError, match="n=6: diverged in training"):
         load_attention_model(store, "tiny", 6)
     assert train_attention(store, CITY, spec).cards == (card,)  # not trained again

@@ -24,7 +24,7 @@ def _one_by_one(
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "windowed", _one_by_one)
-    monkeypatch.setattr(verify, "ray_session", lambda workers: nullcontext(1))
+    monkeypatch.setattr(verify, "ray_session", lambda: nullcontext(1))
 
 
 def test_a_whole_file_of_another_name_is_kept_and_the_others_are_verified(store: Store) -> None:
