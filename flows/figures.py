@@ -10,7 +10,6 @@ from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
 from mcvrp.tasks.retrain.card import comparison, gained, learned, round_table
-from mcvrp.tasks.solve.outputs import solve_figures as solve_figures
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import counted
 

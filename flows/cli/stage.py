@@ -32,7 +32,7 @@ def run_stage(stage: Stage, common: WithPreset, *, recorded: bool) -> Outcome:
     parameters = stage.asks(preset.spec(common.overrides))
     if stage.name == "pipeline":  # its city may not exist yet
         stage.load_check()(store, *parameters.values())
-    elif stage.check:
+    else:
         name, *specs = parameters.values()
         stage.load_check()(store, stored_city(store, name), *specs)
     logger.info("preset %s, store %s", preset.name, store.url())
@@ -40,7 +40,7 @@ def run_stage(stage: Stage, common: WithPreset, *, recorded: bool) -> Outcome:
 
     with prefect_server(wanted=recorded), checked_before():
         result = stage.load_flow()(**parameters, store=store.uri)
-    figures = stage.figures_in(store, result, parameters)
+    figures = stage.summary("figures", result) | {"folder": store.url(stage.place(result, parameters))}
     parts = markdown_text(stage.summary("tables", result)), aligned(figures)
     lacks = stage.summary("lacks", result)
     code = IncompleteError.exit_code if lacks else 0

@@ -14,7 +14,6 @@ from mcvrp.storage import layout
 
 if TYPE_CHECKING:
     from mcvrp.flows.config.spec import PipelineSpec
-    from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -30,27 +29,20 @@ class Stage:
     figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
-    # Path in the store of what was made, by the flow's result and parameters.
-    place: Callable[[Any, dict[str, Any]], str] | None = None
+    # Path in the store of what a command made, by the flow's result and parameters.
+    place: Callable[[Any, dict[str, Any]], str] = lambda made, asked: ""
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
         return _load(f"flows.{self.name}:{self.name}")
 
     def load_check(self) -> Callable[..., None]:
-        return _load(self.check if ":" in self.check else f"flows.config.preflight:{self.check}")
+        return _load(self.check)
 
     def summary(self, part: str, result: Any) -> Any:
         """Return the ``part`` of the summary of ``result``: its figures, its tables, or what it lacks."""
         function = getattr(self, part)
         return _load(f"flows.figures:{function}")(result) if function else ""
-
-    def figures_in(self, store: Store, result: Any, parameters: dict[str, Any]) -> dict[str, str]:
-        """Return the key figures of ``result`` and its address in ``store``; none if there are no figures."""
-        figures = dict(self.summary("figures", result) or {})
-        if figures and self.place:
-            figures["folder"] = store.url(self.place(result, parameters))
-        return figures
 
 
 def _load(path: str) -> Callable[..., Any]:
@@ -65,31 +57,29 @@ _TABLE = (
     Stage(
         "pipeline", "run", "the whole pipeline: city, labels, training, benchmark",
         lambda preset: {"spec": preset},
-        "check_pipeline", "pipeline_figures", "pipeline_tables", "pipeline_lacks",
+        "flows.config.preflight:check_pipeline", "pipeline_figures", "pipeline_tables", "pipeline_lacks",
         place=lambda made, asked: layout.benchmark_dir(made.benchmark.summary.run),
     ),
     Stage(
         "city", "city create", "create the preset's synthetic city",
         lambda preset: {"city": preset.city},
-        figures="city_figures",
-        place=lambda made, asked: layout.city_dir(made.name),
     ),
     Stage(
         "label", "label", "create the missing labels of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
-        "check_labels", "label_figures", lacks="label_lacks",
+        "flows.config.preflight:check_labels", "label_figures", lacks="label_lacks",
         place=lambda made, asked: layout.label_dir(made.dataset),
     ),
     Stage(
         "train", "train", "train, or resume training",
         lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "train_figures",
+        "flows.config.preflight:check_training", "train_figures",
         place=lambda made, asked: made.model.folder,
     ),
     Stage(
         "attention", "am", "train the attention models of the benchmark",
         lambda preset: {"city": preset.city.name, "attention": preset.attention_models},
-        "check_attention", "attention_figures",
+        "flows.config.preflight:check_attention", "attention_figures",
         place=lambda made, asked: layout.attention_dir(made.model),
     ),
     Stage(
@@ -97,7 +87,7 @@ _TABLE = (
         lambda preset: {
             "city": preset.city.name, "benchmark": preset.comparison, "model": preset.train.model
         },
-        "check_benchmark", "benchmark_figures", "benchmark_tables",
+        "flows.config.preflight:check_benchmark", "benchmark_figures", "benchmark_tables",
         place=lambda made, asked: layout.benchmark_dir(made.summary.run),
     ),
     Stage(
@@ -117,8 +107,7 @@ _TABLE = (
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": None, **preset.solve.groups},
-        figures="solve_figures", lacks="solve_lacks",
-        place=lambda made, asked: layout.solution_dir(_load("tasks.solve.outputs:day_name")(made.planned)),
+        lacks="solve_lacks",
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}
