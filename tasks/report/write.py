@@ -25,7 +25,7 @@ from mcvrp.tasks.report.metrics import baseline_of, in_training, mean_gap
 from mcvrp.tasks.report.paper import BEAM, GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
-from mcvrp.tasks.report.verdict import verdict, warnings
+from mcvrp.tasks.report.verdict import readable_name, verdict, warnings
 
 
 def write_report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
@@ -112,11 +112,11 @@ def _card(summary: BenchmarkSummary, page: Page) -> str:
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """Key figures of a benchmark; None if not measured.
+    """Key figures of a benchmark.
 
-    Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
-    their standard errors, in percent: of greedy decoding, of the best of ``ns_samples`` samples, and of the
-    widest beam.
+    ``gaps`` are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
+    their standard errors, in percent: of greedy decoding, of the most samples, and of the widest beam, as far
+    as measured.
     """
 
     run: str
@@ -125,11 +125,7 @@ class BenchmarkSummary:
     model_version: int | None
     instances: Mapping[int, int]  # number of held-out instances by size
     gaps_up_to: int  # largest size that the model was trained on
-    gs_gap: tuple[float, float] | None
-    ns_gap: tuple[float, float] | None
-    ns_samples: int
-    bs_gap: tuple[float, float] | None
-    beam_width: int
+    gaps: Mapping[str, tuple[float, float]]  # by decoding
     hardware: str
     markdown: str  # table of all methods
     baseline: str = "HGS"  # or PyVRP, if HGS has no answers
@@ -143,33 +139,27 @@ class BenchmarkSummary:
         figures = {"held-out instances": f"{total:,} of {sizes} customers, not in training"}
         if self.model is not None:
             figures["model"] = f"{self.model}, version {self.model_version}"
-        best = f"best of {self.ns_samples:,} samples"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
-        beam = f"beam of {self.beam_width:,}"
-        for how, gap in {"greedy": self.gs_gap, best: self.ns_gap, beam: self.bs_gap}.items():
-            if gap is not None:
-                figures[f"mean gap to {self.baseline}, {how}"] = f"{gap[0]:.2f} ± {gap[1]:.2f} %{limit}"
+        for decoding, (mean, error) in self.gaps.items():
+            figures[f"mean gap to {self.baseline}, {decoding}"] = f"{mean:.2f} ± {error:.2f} %{limit}"
         return figures
 
 
 def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to: int) -> BenchmarkSummary:
     """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
-    numbers, samples, width = table.numbers, spec.samples[-1], spec.decoding.beam_width
-    sizes: list[int] = numbers["n"].unique().tolist()
     known = in_training(frame, trained_up_to)
+    counts: Any = table.numbers.groupby("n")["instances"].max()  # its keys are untyped
+    runs = (GREEDY, 1), (SAMPLED, spec.samples[-1]), (BEAM, spec.decoding.beam_width)
+    gaps = {readable_name(run).removeprefix("model, "): mean_gap(known, run) for run in runs}
     return BenchmarkSummary(
         run=spec.run,
         city_id=city.city_id,
         model=card.name if card else None,
         model_version=card.version if card else None,
-        instances={n: int(numbers.loc[numbers["n"] == n, "instances"].max()) for n in sizes},
+        instances=counts.to_dict(),
         gaps_up_to=int(known["n"].max()),
-        gs_gap=mean_gap(known, (GREEDY, 1)),
-        ns_gap=mean_gap(known, (SAMPLED, samples)),
-        ns_samples=samples,
-        bs_gap=mean_gap(known, (BEAM, width)),
-        beam_width=width,
+        gaps={decoding: gap for decoding, gap in gaps.items() if gap},
         hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
         markdown=to_narrow_markdown(table),
         baseline=baseline_of(frame)[0],

@@ -68,7 +68,7 @@ DOCUMENTS = {
     "checkpoint": {"adam_step", "origin"},
     "model": {"weights_sha256", "fingerprint", "metrics"},
     "attention model": {"weights_sha256", "epochs"},
-    "benchmark figures": {"gs_gap"},
+    "benchmark figures": {"gaps_up_to"},
     "solution": {"cost", "samples", "demand"},
     "route map": {"type", "features"},
 }
