@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
-from mcvrp.tasks.retrain.card import comparison, gained, learned, round_table
+from mcvrp.tasks.retrain.card import comparison, gained, learned
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import counted
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
     from mcvrp.tasks.label.stage import LabelSummary
     from mcvrp.tasks.report.write import BenchmarkSummary
-    from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
     from mcvrp.tasks.solve.day import Solved
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
@@ -172,29 +171,7 @@ def night_tables(night: NightSummary) -> str:
     """Return the tables of improved labels and comparison as Markdown, "" if nothing was measured."""
     if night.measured is None:
         return ""
-    parts = (part(night.measured) for part in (gained, comparison))
-    return "\n\n".join(filter(None, parts))
-
-
-def improve_figures(rounds: Sequence[Round]) -> Figures:
-    gains = [each.measured.gains for each in rounds if each.measured.gains]
-    last, new = rounds[-1].record, sum(each.new for each in rounds)
-    promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]
-    reasons = "; ".join(last.reasons)
-    return {
-        "rounds": f"{len(rounds)}, {new} of them new" if new else f"{len(rounds)}, all done before",
-        "labels": f"{sum(each.looked for each in gains):,} looked at, "
-        f"{sum(each.improved for each in gains):,} improved",
-        "promoted": ", ".join(promoted) or "none",
-        "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
-        "champion": f"version {rounds[-1].champion}",
-        "time of the last attempts": duration(sum(each.measured.seconds for each in rounds)),
-    }
-
-
-def improve_tables(rounds: Sequence[Round]) -> str:
-    """Return a Markdown table with one row per round: improved labels and the challenger."""
-    return round_table([(each.record, each.measured) for each in rounds])
+    return "\n\n".join(filter(None, (gained(night.measured), comparison(night.measured))))
 
 
 def solve_lacks(day: Solved) -> str:

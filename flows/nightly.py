@@ -10,7 +10,7 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import night_figures, night_lacks, night_tables
-from mcvrp.flows.server.artifacts import links, picture, show_figures, showing_progress, trial_body
+from mcvrp.flows.server.artifacts import links, picture, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
@@ -38,11 +38,15 @@ def nightly(
     """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not."""
     opened, read = inputs(check_trial, store, city, nightly)
     done = retrain(opened, read, nightly)
-    body = links(opened, {"what was driven": layout.driven_dir(city)})
+    paths = {"what was driven": layout.driven_dir(city)}
     if done.record:
-        body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
+        paths = {
+            "night": layout.night_dir(nightly.model, done.record.name),
+            "challenger": layout.model_dir(nightly.model, done.record.challenger),
+        }
     lacks = "\n".join(f"- {escaped(line)}" for line in night_lacks(done).splitlines())
-    show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), lacks, body)
+    body = lacks, night_tables(done), links(opened, paths)
+    show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), *body)
     show_week(opened, nightly.model, done.taken.refused)
     return done
 

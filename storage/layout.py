@@ -112,41 +112,21 @@ driven_days_dir = Path[str]("driven/{city}/days")
 driven_day = Path[str, str]("driven/{city}/days/{day}.parquet")
 driven_taken = Path[str]("driven/{city}/.taken.json")  # files of routes whose days are stored
 
-# Trials of a challenger: nights, and rounds of the improvement loop
-NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
-TRIAL_NAME = re.compile(f"({NIGHT}|{ROUND})[0-9a-f]{{12}}")
-_TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
-
-
-class _TrialPath(Path[str, str, *Values]):
-    """Path of a night or round of a model; the prefix of its name determines the top folder."""
-
-    def __call__(self, *values: *tuple[str, str, *Values]) -> str:
-        return f"{_top_folder(values[1])}/{super().__call__(*values)}"
-
-
-def _top_folder(trial: str) -> str:
-    return "rounds" if trial.startswith(ROUND) else "nights"
-
-
+# Nights
+NIGHT = "night-"  # prefix of nights, their datasets and training runs
+NIGHT_NAME = re.compile(f"{NIGHT}[0-9a-f]{{12}}")
 nights_dir = Path[str]("nights/{model}")
-rounds_dir = Path[str]("rounds/{model}")
-retraining_lease = Path[str]("nights/{model}/.lease")  # of nights and rounds
-trial_dir = _TrialPath[()]("{model}/{trial}")
-trial_pairs = _TrialPath[()]("{model}/{trial}/comparison.parquet")
-trial_spec = _TrialPath[()]("{model}/{trial}/spec.json")
-trial_metrics = _TrialPath[()]("{model}/{trial}/metrics.json")
-trial_readme = _TrialPath[()]("{model}/{trial}/README.md")
-improved_dir = _TrialPath[()]("{model}/{trial}/improved")  # labels with better routes of the model
-improved_chunk = _TrialPath[int, int, int](
-    "{model}/{trial}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
+retraining_lease = Path[str]("nights/{model}/.lease")
+night_dir = Path[str, str]("nights/{model}/{night}")
+night_pairs = Path[str, str]("nights/{model}/{night}/comparison.parquet")
+night_spec = Path[str, str]("nights/{model}/{night}/spec.json")
+night_metrics = Path[str, str]("nights/{model}/{night}/metrics.json")
+night_readme = Path[str, str]("nights/{model}/{night}/README.md")
+night_record = Path[str, str]("nights/{model}/{night}/night.json")  # written last
+improved_dir = Path[str, str]("nights/{model}/{night}/improved")  # labels with better routes of the model
+improved_chunk = Path[str, str, int, int, int](
+    "nights/{model}/{night}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
 )
-
-
-def trial_record(model: str, trial: str) -> str:
-    """Return the path of the record of a night or round."""
-    return f"{trial_dir(model, trial)}/{_TRIAL_RECORDS[_top_folder(trial)]}"
-
 
 # Parsing of file and folder names
 _VERSION = re.compile(r"([0-9]{1,9})")

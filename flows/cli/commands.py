@@ -37,7 +37,7 @@ def _stage_command(name: str) -> None:
         return run_stage(STAGES[name], common, recorded=not no_prefect)
 
 
-for _name in ("pipeline", "label", "train", "attention", "benchmark", "nightly", "improve"):
+for _name in ("pipeline", "label", "train", "attention", "benchmark", "nightly"):
     _stage_command(_name)
 
 

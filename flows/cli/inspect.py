@@ -18,9 +18,9 @@ from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import parse_table
 from mcvrp.storage.models.models import model_card
+from mcvrp.storage.nights import NightRecord, night_records
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.support.text import counted
 
 _LISTED = 200  # files of a folder that are shown
@@ -36,7 +36,7 @@ def inspect(store: Store, path: str) -> Outcome:
         path = model_card(store, layout.checked_name("model", name), version).folder
     elif kind == "models" and (described := model_versions(store, name)):
         return described
-    elif kind == "nights" and (nights := trial_records(store, name, layout.NIGHT)):
+    elif kind == "nights" and (nights := night_records(store, name)):
         return _nights(store, name, nights)
     if path and store.stat(path):
         return _file(store, path)
@@ -52,13 +52,13 @@ def _in_store(store: Store, path: str) -> str:
     return path.removeprefix(store.uri).strip("/") if f"{path}/".startswith(f"{store.uri}/") else path
 
 
-def _nights(store: Store, model: str, nights: Sequence[TrialRecord]) -> Outcome:
+def _nights(store: Store, model: str, nights: Sequence[NightRecord]) -> Outcome:
     """Describe the ``nights`` of a model: costs before and after, decisions, and the last week."""
-    from mcvrp.tasks.retrain.card import read_metrics, round_table
+    from mcvrp.tasks.retrain.card import nights_table, read_metrics
     from mcvrp.tasks.retrain.week import week_figures, week_of
 
-    tables = round_table([(night, read_metrics(store, model, night.name)) for night in nights], "Night")
-    reasons = [f"{layout.trial_dir(model, night.name)}: {'; '.join(night.reasons)}" for night in nights]
+    tables = nights_table([(night, read_metrics(store, model, night.name)) for night in nights])
+    reasons = [f"{layout.night_dir(model, night.name)}: {'; '.join(night.reasons)}" for night in nights]
     week = week_figures(week_of(store, model, datetime.datetime.now(datetime.UTC)))
     text = "\n".join([markdown_text(tables), "", *reasons, "", aligned(week)])
     return Outcome({"nights": plain(nights), "week": week}, text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 from pydantic import Field
 
@@ -14,12 +13,10 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import CitySpec
 from mcvrp.tasks.gc.spec import RetentionSpec
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
+from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.spec import StrictSpec
 from mcvrp.tasks.train.spec import TrainSpec
-
-_Trial = TypeVar("_Trial", bound=TrialSpec)
 
 
 class PipelineSpec(StrictSpec):
@@ -38,9 +35,6 @@ class PipelineSpec(StrictSpec):
     )
     nightly: NightlySpec = Field(
         NightlySpec(), title="Night", description="Nightly fine-tuning on driven routes"
-    )
-    improve: ImproveSpec = Field(
-        ImproveSpec(), title="Improvement", description="Rounds in which the model improves its own labels"
     )
     solve: SolveSpec = Field(SolveSpec(), title="Solve", description="Routing of a day's orders")
     gc: RetentionSpec = Field(RetentionSpec(), title="Retention", description="Retention of unused artifacts")
@@ -62,21 +56,13 @@ class PipelineSpec(StrictSpec):
     @property
     def night(self) -> NightlySpec:
         """Spec of a night, by default of the trained model."""
-        return self._of_trained(self.nightly)
-
-    @property
-    def improvement(self) -> ImproveSpec:
-        """Spec of improvement rounds, by default of the trained model."""
-        return self._of_trained(self.improve)
+        named = "model" in self.nightly.model_fields_set
+        return self.nightly if named else self.nightly.model_copy(update={"model": self.train.model})
 
     @property
     def compares_attention(self) -> bool:
         """Whether the benchmark includes the attention models."""
         return "am" in self.benchmark.methods
-
-    def _of_trained(self, spec: _Trial) -> _Trial:
-        named = "model" in spec.model_fields_set
-        return spec if named else spec.model_copy(update={"model": self.train.model})
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return the curriculum of a phase if no label is missing; its sample order is not the real one.

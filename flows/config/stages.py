@@ -49,8 +49,8 @@ def _load(path: str) -> Callable[..., Any]:
     return resolve_name(f"mcvrp.{path}")
 
 
-def _trial_folder(model: str, record: Any) -> str:
-    return layout.trial_dir(model, record.name) if record else layout.models_dir(model)
+def _night_folder(model: str, record: Any) -> str:
+    return layout.night_dir(model, record.name) if record else layout.models_dir(model)
 
 
 _TABLE = (
@@ -95,14 +95,7 @@ _TABLE = (
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "tasks.retrain.trial:check_trial", "night_figures", "night_tables", "night_lacks",
-        place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),
-    ),
-    Stage(
-        "improve", "improve",
-        "improve labels with the champion, fine-tune it, compare, promote or report why not",
-        lambda preset: {"city": preset.city.name, "improve": preset.improvement},
-        "tasks.retrain.trial:check_trial", "improve_figures", "improve_tables",
-        place=lambda made, asked: _trial_folder(asked["improve"].model, made[-1].record),
+        place=lambda made, asked: _night_folder(asked["nightly"].model, made.record),
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has

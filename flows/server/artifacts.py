@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from uuid import UUID
@@ -27,10 +27,8 @@ from prefect.artifacts import (
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.progress import INTERRUPTED, ProgressReport, listening
 
 logger = logging.getLogger(__name__)
@@ -142,13 +140,3 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
             left -= len(png)
             pictures.append(picture(name, png))
     return "\n\n".join(pictures)
-
-
-def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:
-    """Return ``tables``, the pictures of a trial and links to its artifacts as Markdown."""
-    folder = layout.trial_dir(model, record.name)
-    paths = {
-        "round" if record.name.startswith(layout.ROUND) else "night": folder,
-        "challenger": layout.model_dir(model, record.challenger),
-    }
-    return "\n\n".join(part for part in (*tables, gallery(store, folder), links(store, paths)) if part)

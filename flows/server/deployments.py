@@ -38,7 +38,7 @@ from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.cities import city_names
-from mcvrp.storage.layout import TRIAL_NAME
+from mcvrp.storage.layout import NIGHT_NAME
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import INTERRUPTED
@@ -175,8 +175,8 @@ def first_values(name: str, preset: PipelineSpec) -> dict[str, Any]:
 
 
 def names_in(store: Store) -> dict[str, list[str]]:
-    """Return the names that forms offer, by folder of ``store``, without datasets of nights and rounds."""
-    datasets = [name for name in store.folders("labels") if not TRIAL_NAME.fullmatch(name)]
+    """Return the names that forms offer, by folder of ``store``, without datasets of nights."""
+    datasets = [name for name in store.folders("labels") if not NIGHT_NAME.fullmatch(name)]
     return {"cities": city_names(store), "labels": datasets, "models": store.folders("models")}
 
 

@@ -1,6 +1,6 @@
 """Garbage collection: old artifacts to which no alias, latest version, running lease or report refers.
 
-These are versions of models, and labels and runs of nights and rounds; what users named is kept. Documents
+These are versions of models, and labels and runs of nights; what users named is kept. Documents
 are removed first, so that an interrupted removal leaves nothing that looks complete, and the next call ends
 it.
 """
@@ -22,7 +22,7 @@ from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
 _DAY = 86_400.0
-_OF_TRIALS = ("labels", "training")  # top folders
+_OF_NIGHTS = ("labels", "training")  # top folders
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class _Cleaning:
                 elif card:
                     needed |= {f"training/{card.run}", f"labels/{card.dataset}"}
                     needed |= self._parents(f"labels/{card.dataset}/manifest.json")
-        for path in (f"{top}/{name}" for top in _OF_TRIALS for name in self._names(top)):
-            unneeded = layout.TRIAL_NAME.fullmatch(path.partition("/")[2]) and path not in needed
+        for path in (f"{top}/{name}" for top in _OF_NIGHTS for name in self._names(top)):
+            unneeded = layout.NIGHT_NAME.fullmatch(path.partition("/")[2]) and path not in needed
             if unneeded and self._is_old(self.inside[path]) and not self._is_busy(path):
                 yield self._candidate(path, "no version that is kept was made from it")
 
@@ -87,7 +87,7 @@ class _Cleaning:
         parts = path.split("/")
         if parts[0] == "models" and len(parts) == 3 and (version := layout.version_of(path)):
             return self._remove_version(parts[1], version)
-        if parts[0] in _OF_TRIALS and len(parts) == 2 and self._is_busy(path):
+        if parts[0] in _OF_NIGHTS and len(parts) == 2 and self._is_busy(path):
             return False
         self.store.delete_files([f.path for f in self.inside[path] if f.path.endswith(".json")])
         self.store.delete(path)
@@ -121,7 +121,7 @@ class _Cleaning:
         return {parent.path for parent in provenance.parents} if provenance else set()
 
     def _is_busy(self, path: str) -> bool:
-        """Return whether a process holds the lease of the run or dataset, or may resume its trial."""
+        """Return whether a process holds the lease of the run or dataset, or may resume its night."""
         leases = [f"{path}/{layout.LEASE}", *map(layout.retraining_lease, self._names("models"))]
         return any(active_owner(self.store, lease) for lease in leases)
 

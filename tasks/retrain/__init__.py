@@ -1,1 +1,1 @@
-"""Retraining on fresh routes (nights) or improved labels (rounds), with comparison and promotion."""
+"""Nightly retraining on driven routes, with comparison and promotion."""

@@ -1,4 +1,4 @@
-"""Metrics of a night or round and its README: the decision, key figures, tables as Markdown."""
+"""Metrics of a night and its README: the decision, key figures, tables as Markdown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.markdown import card, code_block, escaped, section, table
+from mcvrp.storage.nights import NightRecord
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import counted
 
 # Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
 _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
@@ -29,7 +28,7 @@ _COMPARISON_NOTE = (
 
 @dataclass(frozen=True)
 class Gains:
-    """Labels that a trial ``looked`` at, ``improved`` ones, mean costs of all in the city's unit."""
+    """Labels that a night ``looked`` at, ``improved`` ones, mean costs of all in the city's unit."""
 
     looked: int
     improved: int
@@ -39,7 +38,7 @@ class Gains:
     @property
     def share(self) -> float:
         """Improved labels in percent."""
-        return 100 * self.improved / self.looked if self.looked else 0.0
+        return 100 * self.improved / self.looked
 
     @property
     def change(self) -> float:
@@ -48,8 +47,8 @@ class Gains:
 
 
 @dataclass(frozen=True)
-class TrialMetrics:
-    """Metrics of a trial with the improvement of its labels."""
+class NightMetrics:
+    """Metrics of a night with the improvement of its labels."""
 
     mix: Mix
     buckets: tuple[Bucket, ...]
@@ -58,37 +57,30 @@ class TrialMetrics:
     gains: Gains | None = None
 
 
-def read_metrics(store: Store, model: str, name: str) -> TrialMetrics:
-    """Return the metrics of the trial ``name``; McvrpError without any."""
-    path = layout.trial_metrics(model, name)
-    return read_document(store, path, TrialMetrics, named="file of trial metrics", hint="remove its folder")
+def read_metrics(store: Store, model: str, name: str) -> NightMetrics:
+    """Return the metrics of the night ``name``; McvrpError without any."""
+    path = layout.night_metrics(model, name)
+    return read_document(store, path, NightMetrics, named="file of metrics", hint="remove its folder")
 
 
-def write_card(store: Store, model: str, record: TrialRecord) -> None:
-    """Write the README of a decided trial."""
+def write_card(store: Store, model: str, record: NightRecord) -> None:
+    """Write the README of a decided night."""
     metrics = read_metrics(store, model, record.name)
-    rounds = []  # of its loop, up to this one; a night has none
-    if record.loop:
-        others = [each for each in trial_records(store, model, layout.ROUND) if each.loop == record.loop]
-        earlier = [each for each in others if each.number < record.number]
-        rounds = [*((each, read_metrics(store, model, each.name)) for each in earlier), (record, metrics)]
-    is_round, mix = record.name.startswith(layout.ROUND), metrics.mix.dataset
+    mix = metrics.mix.dataset
     decision = f"Version {record.challenger} was promoted"
     if not record.applied:
         kept = f"version {record.champion} stays champion"
         decision = f"Version {record.challenger} was not promoted, {kept}"
     sentence = f"{decision}: {'; '.join(record.reasons)}."
-    spec = store.get_json(layout.trial_spec(model, record.name))
+    spec = store.get_json(layout.night_spec(model, record.name))
     text = card(
-        f"{'Improvement round' if is_round else 'Night'} {record.number} of `{model}`",
+        f"Night {record.number} of `{model}`",
         figures(record, metrics),
         gained(metrics),
         comparison(metrics),
-        section("Rounds of this loop", round_table(rounds) if rounds else ""),
         section("Spec", code_block("json", json.dumps(spec, indent=2))),
         f"The training data is the dataset `labels/{mix}`, the training run is `training/{mix}`. "
-        f"`mcvrp {'improve' if is_round else 'nightly'}` wrote this folder; `mcvrp rollback` reverts a "
-        "promotion.",
+        "`mcvrp nightly` wrote this folder; `mcvrp rollback` reverts a promotion.",
         lead=f"**{escaped(sentence)}**",
         files={
             "comparison.parquet": "one row per instance: part (drawn: trial instances of this trial only, "
@@ -97,28 +89,25 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
             "found no feasible solution",
             "metrics.json": "the figures above",
             "spec.json": "the spec above",
-            f"{'round' if is_round else 'night'}.json": "the decision, written last",
+            "night.json": "the decision, written last",
             **({"improved/": "the improved labels, one folder per size"} if metrics.gains else {}),
         },
         made=provenance_line(record.provenance),
     )
-    store.put(layout.trial_readme(model, record.name), text.encode())
+    store.put(layout.night_readme(model, record.name), text.encode())
 
 
-def learned(metrics: TrialMetrics) -> str:
+def learned(metrics: NightMetrics) -> str:
     """Return the training mix: "5,714 labels, 30 % from fresh days, each day repeated 20 times"."""
     mix = metrics.mix
     rows = sum(mix.rows.values())
-    if not mix.times:
-        return counted(rows, "label")
     share = 100 * mix.fresh / rows
     return f"{rows:,} labels, {share:.0f} % from fresh days, each day repeated {mix.times} times"
 
 
-def figures(record: TrialRecord, metrics: TrialMetrics) -> Mapping[str, str]:
-    """Return the key figures of a trial."""
+def figures(record: NightRecord, metrics: NightMetrics) -> Mapping[str, str]:
+    """Return the key figures of a night."""
     sizes = metrics.mix.rows
-    days = {"driven days": f"{len(record.days):,}"} if record.days else {}
     p_values = {f"p-value ({part} instances)": f"{p:.3g}" for part, p in metrics.p_values.items()}
     return {
         "champion before": f"version {record.champion}",
@@ -127,13 +116,13 @@ def figures(record: TrialRecord, metrics: TrialMetrics) -> Mapping[str, str]:
         "training data": learned(metrics),
         "sizes": f"{min(sizes)} to {max(sizes)} customers",
         "old labels": f"dataset `{record.old}`",
-        **days,
+        "driven days": f"{len(record.days):,}",
         **p_values,
         "duration of the last attempt": duration(metrics.seconds),
     }
 
 
-def comparison(metrics: TrialMetrics) -> str:
+def comparison(metrics: NightMetrics) -> str:
     """Return the table of champion against challenger, "" if nothing was compared."""
     rows = [
         [
@@ -149,7 +138,7 @@ def comparison(metrics: TrialMetrics) -> str:
     return _section("Champion against challenger", header, rows, _COMPARISON_NOTE)
 
 
-def gained(metrics: TrialMetrics) -> str:
+def gained(metrics: NightMetrics) -> str:
     """Return the table of the improved labels, "" without any."""
     return _section("Labels", _GAINS, [_gains(metrics.gains)] if metrics.gains else [])
 
@@ -158,16 +147,16 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n
     return section(title, table(header, rows, right=True), note) if rows else ""
 
 
-def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]], kind: str = "Round") -> str:
-    """Return the tables of a loop, or of nights: improvement of the labels and of the model in each."""
-    improved = [[str(record.number), *_gains(metrics.gains)] for record, metrics in rounds if metrics.gains]
-    labels = [table([kind, *_GAINS], improved, right=True)] if improved else []
-    header = [kind, "Champion", "Challenger", "Change (%)", "p", "Promoted", "Last attempt"]
-    models = table(header, [_model_row(record, metrics) for record, metrics in rounds], right=True)
+def nights_table(nights: Sequence[tuple[NightRecord, NightMetrics]]) -> str:
+    """Return the tables of ``nights``: improvement of the labels and of the model in each."""
+    improved = [[str(record.number), *_gains(metrics.gains)] for record, metrics in nights if metrics.gains]
+    labels = [table(["Night", *_GAINS], improved, right=True)] if improved else []
+    header = ["Night", "Champion", "Challenger", "Change (%)", "p", "Promoted", "Last attempt"]
+    models = table(header, [_model_row(record, metrics) for record, metrics in nights], right=True)
     return "\n\n".join([*labels, models])
 
 
-def drawn_means(metrics: TrialMetrics) -> list[float]:
+def drawn_means(metrics: NightMetrics) -> list[float]:
     """Return mean costs of champion and challenger on drawn instances and the change in percent, if any."""
     drawn = [bucket for bucket in metrics.buckets if bucket.part == DRAWN]
     means = [(bucket.champion, bucket.challenger, bucket.change) for bucket in drawn]
@@ -175,7 +164,7 @@ def drawn_means(metrics: TrialMetrics) -> list[float]:
     return np.average(means, axis=0, weights=weights).tolist() if drawn else []
 
 
-def _model_row(record: TrialRecord, metrics: TrialMetrics) -> list[str]:
+def _model_row(record: NightRecord, metrics: NightMetrics) -> list[str]:
     model, p = [""] * 4, metrics.p_values.get(DRAWN)
     if means := drawn_means(metrics):
         champion, challenger, change = means

@@ -19,7 +19,7 @@ from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, HELD_OUT
-from mcvrp.tasks.retrain.spec import TrialSpec
+from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 _SIZES = 3  # number of sizes if the spec has none
-_MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
+_MOST_INSTANCES = 2**20  # per night and size, above the bound of the spec
 
 
 TrialInstance = tuple[str, Instance, str]  # part (drawn or held-out), instance, name
 
 
 def trial_instances(
-    store: Store, city: City, spec: TrialSpec, dataset: str, trial: str, fresh: Sequence[tuple[str, Label]]
+    store: Store, city: City, spec: NightlySpec, dataset: str, night: str, fresh: Sequence[tuple[str, Label]]
 ) -> list[TrialInstance]:
-    """Return the instances that decide a trial.
+    """Return the instances that decide on a challenger.
 
-    They have the sizes, demands and capacities of the old labels in ``dataset``. The name of the ``trial``
-    determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are held-out days
+    They have the sizes, demands and capacities of the old labels in ``dataset``. The name of the ``night``
+    determines them: other ones in each night, the same ones in a resumed night. ``fresh`` are held-out days
     by date. McvrpError if there is no label whose size they could have, or no capacity rule covers a size.
     """
     rules = rules_of(store, city, dataset)
-    stream, first = InstanceStream(city, spec.seed, "trial", rules), first_instance(trial)
-    sizes = spec.sizes or _sizes(store, dataset, spec.stage)
+    stream, first = InstanceStream(city, spec.seed, "trial", rules), first_instance(night)
+    sizes = spec.sizes or _sizes(store, dataset)
     for n in sizes:
         try:
             rules.capacity_range(n)
         except McvrpError as error:
             raise McvrpError(
                 f"dataset {dataset!r} has no capacity rule for trial instances of {n} customers: give other "
-                f"sizes ({spec.stage}.sizes)"
+                "sizes (nightly.sizes)"
             ) from error
     drawn = [
         (DRAWN, stream(n, i), f"(n={n}, i={i})") for n in sizes for i in range(first, first + spec.instances)
@@ -67,18 +67,18 @@ def rules_of(store: Store, city: City, dataset: str) -> Rules:
     return stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
 
 
-def first_instance(trial: str) -> int:
-    """Return the number of the first instance of ``trial`` in a stream, another one for each trial."""
-    return int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
+def first_instance(night: str) -> int:
+    """Return the number of the first instance of ``night`` in a stream, another one for each night."""
+    return int.from_bytes(hashlib.sha256(night.encode()).digest()[:5]) * _MOST_INSTANCES
 
 
-def _sizes(store: Store, dataset: str, stage: str) -> list[int]:
+def _sizes(store: Store, dataset: str) -> list[int]:
     """Return the smallest, the median and the largest size of the old labels."""
     sizes = Dataset.listed(store, dataset).sizes()
     if not sizes:
         raise McvrpError(
             f"dataset {dataset!r} has no labels in this store, whose sizes the trial instances would have: "
-            f"set {stage}.sizes, or {stage}.old to a dataset with labels"
+            "set nightly.sizes, or nightly.old to a dataset with labels"
         )
     return sorted({sizes[(len(sizes) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
 
@@ -86,7 +86,7 @@ def _sizes(store: Store, dataset: str, stage: str) -> list[int]:
 def compared(
     store: Store,
     city: City,
-    spec: TrialSpec,
+    spec: NightlySpec,
     rows: Sequence[TrialInstance],
     cards: tuple[ModelCard, ModelCard],
 ) -> pd.DataFrame:
@@ -98,7 +98,7 @@ def compared(
 
 
 def _costs(
-    store: Store, city: City, spec: TrialSpec, card: ModelCard, instances: Sequence[Instance]
+    store: Store, city: City, spec: NightlySpec, card: ModelCard, instances: Sequence[Instance]
 ) -> Iterator[float]:
     """Yield the best cost of the samples on each instance; infinite if none is feasible."""
     label = f"compare, version {card.version}"

@@ -52,14 +52,13 @@ class Decision:
     p_values: dict[str, float]
 
 
-def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -> Decision:
+def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     """Return the decision that follows from ``pairs``, one row per instance with `COLUMNS`.
 
     The challenger is promoted if it is better on the trial instances or on the held-out days (at the joint
     level ``alpha``), solves every instance that the champion solves, and is worse on no size: there, the mean
     cost would be more than ``worst`` percent higher, on at least `LEAST_PAIRS` instances and significantly
     (at the level ``alpha``). The held-out days count as one size, too, as few of them share a range.
-    ``more`` is the remedy if there were too few pairs for any test.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
@@ -83,7 +82,8 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -
         pairs_or_p |= {part: f"p = {p:.3f}" for part, p in p_values.items()}
         shown = [f"{part}: {parts[part].mean():+.2f} %, {text}" for part, text in pairs_or_p.items()]
         rules = [f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"]
-        rules += [more] if more and not (p_values or against) else []
+        if not (p_values or against):
+            rules.append("run mcvrp nightly again with a larger nightly.instances")
         against.append(f"no significant improvement ({'; '.join(shown + rules)})")
     if against:
         return Decision(False, tuple(against), buckets, p_values)

@@ -17,10 +17,10 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import parse_footer, parse_table, read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Label, table_labels
+from mcvrp.storage.nights import NightRecord
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.label.spec import MOST_ROWS, SpecDocument
 
 _SPEC = "nightly"  # in the footers, in place of the spec hash of a labelled dataset
@@ -30,19 +30,19 @@ Key = tuple[bytes, bytes, int]  # customers, demands, capacity of an instance
 
 @dataclass(frozen=True)
 class Mix:
-    """Composition of a trial's dataset: ``rows`` per size, ``fresh`` ones in all, repetitions of a day."""
+    """Composition of a night's dataset: ``rows`` per size, ``fresh`` ones in all, repetitions of a day."""
 
     dataset: str
     rows: dict[int, int]
-    fresh: int = 0
-    times: int = 0
+    fresh: int
+    times: int
 
 
 def repeats(days: int, replay: int, share: float, most: int) -> int:
     """Return the repetitions of ``days`` that give them ``share`` of a mix with ``replay`` others."""
     # at most ``most``, against overfitting to a few days
     wanted = share / (1 - share) * replay
-    return max(1, min(most, round(wanted / days))) if days else 0
+    return max(1, min(most, round(wanted / days)))
 
 
 def write_mix(
@@ -51,8 +51,8 @@ def write_mix(
     dataset: str,
     parents: Sequence[Parent],
     old: Sequence[Label],
-    days: Sequence[Label] = (),
-    times: int = 0,
+    days: Sequence[Label],
+    times: int,
 ) -> Mix:
     """Write ``old`` labels and ``days``, each ``times`` over, one file per size; return the composition.
 
@@ -76,18 +76,18 @@ def numbered(labels: Iterable[Label], first: int = 0) -> list[Label]:
 
 
 def drawn(
-    store: Store, dataset: str, count: int, stream: tuple[str, ...], improved: Mapping[Key, Label]
+    store: Store, dataset: str, count: int, night: str, improved: Mapping[Key, Label]
 ) -> Iterator[Label]:
     """Yield about ``count`` random labels of ``dataset``, evenly distributed over its sizes.
 
-    Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
+    Equal names of a ``night`` give equal labels. ``improved`` labels of some instances replace
     those of the dataset. Raises McvrpError if a file is corrupt.
     """
     old = Dataset.listed(store, dataset)
     # Blocks of rows, of which few are read: the same ones after files were merged.
     block = SpecDocument.read(store, dataset).fields.get("shard_rows", MOST_ROWS)
     sizes = old.sizes()
-    key = philox_key("replay", *stream)
+    key = philox_key("replay", night)
     for k, n in enumerate(sizes):
         wanted = count * (k + 1) // len(sizes) - count * k // len(sizes)  # these add up to count
         files, tables, found = old.files[n], dict[str, pa.Table](), list[pa.Table]()
@@ -109,14 +109,11 @@ def drawn(
                 yield improved.get(key_of(label.instance), label)
 
 
-def best_known(store: Store, model: str, trials: Iterable[TrialRecord]) -> dict[Key, Label]:
-    """Return the best label of each improved instance of ``trials``; McvrpError if a file is corrupt."""
+def best_known(store: Store, model: str, nights: Iterable[NightRecord]) -> dict[Key, Label]:
+    """Return the best label of each instance that ``nights`` improved; McvrpError if a file is corrupt."""
     best: dict[Key, Label] = {}
-    folders = tuple(f"{layout.improved_dir(model, record.name)}/" for record in trials)
-    if not folders:
-        return best
-    roots = layout.nights_dir(model), layout.rounds_dir(model)
-    paths = [path for root in roots for path in store.list(root) if path.startswith(folders)]
+    folders = tuple(f"{layout.improved_dir(model, record.name)}/" for record in nights)
+    paths = [path for path in store.list(layout.nights_dir(model)) if path.startswith(folders)]
     for path, data in zip(paths, in_parallel(store.get, paths), strict=True):
         url = store.url(path)
         for label in table_labels(parse_table(data, url), parse_footer(data, url).city_id):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mcvrp.model.instances import InstanceStream
@@ -15,22 +15,20 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import StoredDay
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import SOLVED, Label
-from mcvrp.storage.layout import NIGHT
+from mcvrp.storage.nights import NightRecord
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.retrain.card import TrialMetrics, read_metrics
+from mcvrp.tasks.retrain.beam import by_beam, gains
+from mcvrp.tasks.retrain.card import NightMetrics, read_metrics
 from mcvrp.tasks.retrain.compare import first_instance, rules_of
-from mcvrp.tasks.retrain.improve import by_champion, gains
-from mcvrp.tasks.retrain.labels import drawn, key_of, repeats, write_mix
+from mcvrp.tasks.retrain.labels import best_known, drawn, key_of, repeats, write_mix
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import UNNAMED, Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
 _NOBODY = "nobody"  # solver of instances without routes
-_UNNAMED = {"incoming", "ranks"}  # fields that cannot change the result: left out of the name of a night
-_COMPARISON = {*_UNNAMED, "sizes", "instances", "samples", "p", "alpha", "worst"}  # none of training
+_COMPARISON = {*UNNAMED, "sizes", "instances", "samples", "p", "alpha", "worst"}  # fields, none of training
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class NightSummary:
     city: str
     taken: Taken
     champion: int
-    record: TrialRecord | None = None
-    measured: TrialMetrics | None = None
+    record: NightRecord | None = None
+    measured: NightMetrics | None = None
 
 
 def run_night(
@@ -63,25 +61,25 @@ def run_night(
     and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
-        last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
+        last = context.nights[-1] if context.nights else None
         taken, days = take_routes(store, city, today=today, incoming=spec.incoming)
         learned, held_out = _split(days, spec.held_out_every)
         trial = None
         if last and {day.name for day in learned} <= set(last.days):
-            trial = _again(context, spec, last)
+            trial = _again(context, last)
         elif learned:
-            trial = _trial(context, spec, last.number + 1 if last else 1, learned)
+            trial = _trial(context, last.number + 1 if last else 1, learned)
         if trial is None:
             return NightSummary(city.name, taken, context.champion.version)
-        trial = replace(trial, fresh=[(day.date.isoformat(), day.label) for day in held_out])
-        record, measured = run_trial(spec, context, trial, cache, launch)
+        fresh = [(day.date.isoformat(), day.label) for day in held_out]
+        record, measured = run_trial(context, trial, fresh, cache, launch)
         return NightSummary(city.name, taken, record.now, record, measured)
 
 
-def _unserved(context: TrialContext, spec: NightlySpec, night: str, count: int) -> list[Label]:
+def _unserved(context: TrialContext, night: str, count: int) -> list[Label]:
     """Return ``count`` instances like those of the old labels, each customer on a route of its own."""
     store, city = context.store, context.city
-    stream = InstanceStream(city, spec.seed, "train", rules_of(store, city, context.old))
+    stream = InstanceStream(city, context.spec.seed, "train", rules_of(store, city, context.old))
     sizes, first = Dataset.listed(store, context.old).sizes(), first_instance(night)
     if not sizes:
         return []
@@ -103,37 +101,35 @@ def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list
     return learned, held_out
 
 
-def _again(context: TrialContext, spec: NightlySpec, last: TrialRecord) -> Trial | None:
+def _again(context: TrialContext, last: NightRecord) -> Trial | None:
     """Return a trial of the challenger of the ``last`` night on new instances, of another number.
 
     None if it was tested: a second test would promote too often by chance.
     """
-    metrics = read_metrics(context.store, spec.model, last.name)
-    before = context.store.get_json(layout.trial_spec(spec.model, last.name))
-    now = spec.model_dump(mode="json")
+    store, spec = context.store, context.spec
+    metrics = read_metrics(store, spec.model, last.name)
+    before, now = store.get_json(layout.night_spec(spec.model, last.name)), spec.model_dump(mode="json")
     changed = {field for field in before | now if before.get(field) != now.get(field)}
     tested = metrics.p_values or len(last.reasons) > 1 or context.champion.version != last.champion
     if tested or not {"instances"} <= changed <= _COMPARISON:
         return None
-    night = context.trial_name(NIGHT, [*last.days, spec.model_dump_json(exclude=_UNNAMED)])
-    return Trial(night, last.number + 1, metrics.mix, last.days)
+    return Trial(context.night_of(last.days), last.number + 1, metrics.mix, last.days)
 
 
-def _trial(context: TrialContext, spec: NightlySpec, number: int, learned: Sequence[StoredDay]) -> Trial:
-    store, names = context.store, tuple(day.name for day in learned)
-    night = context.trial_name(NIGHT, [*names, spec.model_dump_json(exclude=_UNNAMED)])
-    known = context.improved_labels()
-    old = list(drawn(store, context.old, spec.replay, (night,), known))
+def _trial(context: TrialContext, number: int, learned: Sequence[StoredDay]) -> Trial:
+    store, spec, names = context.store, context.spec, tuple(day.name for day in learned)
+    night = context.night_of(names)
+    known = best_known(store, spec.model, context.nights_of_old)
+    old = list(drawn(store, context.old, spec.replay, night, known))
     days = [day.label for day in learned]
     gained = None
     if spec.beam:
         best = [*(known.get(key_of(day.instance), day) for day in days), *old]
-        more = _unserved(context, spec, night, spec.replay - len(old))
-        better = by_champion(context, spec, night, [*best, *more], by="beam", tries=spec.beam, seed=spec.seed)
+        better = by_beam(context, night, [*best, *_unserved(context, night, spec.replay - len(old))])
         gained = gains([*days, *old], better[: len(best)])
         days, old = better[: len(days)], better[len(days) :]
         old = [label for label in old if label.solver != _NOBODY]
     parents = context.old_labels, Parent(layout.driven_dir(context.stored_city.name))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     mix = write_mix(store, context.city, night, parents, old, days, times)
-    return Trial(night, number, mix, names, gains=gained)
+    return Trial(night, number, mix, names, gained)

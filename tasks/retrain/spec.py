@@ -1,8 +1,8 @@
-"""Specs of nights and improvement rounds: fine-tuning, comparison, promotion."""
+"""Spec of a night: driven routes, fine-tuning, comparison, promotion."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,13 +21,11 @@ from mcvrp.tasks.support.spec import (
 from mcvrp.tasks.train.spec import PolicySpec
 
 
-class TrialSpec(StrictSpec):
-    """Fine-tune the champion on labels, compare the challenger with it, promote it or not.
+class NightlySpec(StrictSpec):
+    """A night: ingest driven routes, fine-tune the champion on them and on old labels.
 
-    Nights and loops are named by a hash of their spec's JSON: fields keep their names and their order.
+    Nights are named by a hash of their spec's JSON: fields keep their names and their order.
     """
-
-    stage: ClassVar[str]  # name in commands and presets
 
     model: Annotated[str, InStore("models")] = Field(
         "fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned"
@@ -79,40 +77,6 @@ class TrialSpec(StrictSpec):
         description="Policy-gradient phase; source defaults to labels here",
     )
 
-    @model_validator(mode="after")
-    def _ascending(self) -> Self:
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes = {list(self.sizes)} must ascend")
-        return self
-
-
-class ImproveSpec(TrialSpec):
-    """Improvement rounds: the champion improves labels and is fine-tuned on them."""
-
-    stage: ClassVar[str] = "improve"
-
-    rounds: int = Field(
-        3,
-        ge=1,
-        description="Maximum number of rounds: the first without a promotion is the last; "
-        "a larger number continues earlier rounds",
-    )
-    count: int = Field(2000, ge=1, description="Labels per round, distributed evenly over the sizes")
-    tries: int = Field(
-        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion per label, or width of its beam"
-    )
-    by: Literal["local-search", "beam"] = Field(
-        "local-search",
-        exclude_if=lambda by: by == "local-search",
-        description="local-search: samples, each improved by local search; beam: beam search, no heuristic",
-    )
-
-
-class NightlySpec(TrialSpec):
-    """A night: ingest driven routes, fine-tune the champion on them and on old labels."""
-
-    stage: ClassVar[str] = "nightly"
-
     incoming: str = Field(
         layout.INCOMING, min_length=1, description="Folder of the store for files of driven routes"
     )
@@ -140,3 +104,9 @@ class NightlySpec(TrialSpec):
         description="Width of the champion's beam search: the night learns its routes in place of driven "
         "routes and old labels that cost more; 0: it learns what was driven",
     )
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError(f"sizes = {list(self.sizes)} must ascend")
+        return self

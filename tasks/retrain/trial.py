@@ -1,6 +1,6 @@
-"""A trial of a new champion: fine-tune a challenger on labels, compare both, promote or reject it.
+"""The trial of a night: fine-tune a challenger on labels, compare it with the champion, promote or reject it.
 
-A trial is named by a hash of its inputs. Each step reuses what an interrupted attempt has stored: labels,
+A night is named by a hash of its inputs. Each step reuses what an interrupted attempt has stored: labels,
 checkpoints, the published version, the comparison.
 """
 
@@ -23,36 +23,37 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import move_champion, pointer
+from mcvrp.storage.nights import NightRecord, night_records, read_pairs, write_pairs, write_record
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
-from mcvrp.tasks.retrain.card import Gains, TrialMetrics, write_card
+from mcvrp.tasks.retrain.card import Gains, NightMetrics, write_card
 from mcvrp.tasks.retrain.compare import TrialInstance, compared, trial_instances
 from mcvrp.tasks.retrain.decide import decide
-from mcvrp.tasks.retrain.labels import Key, Mix, best_known
-from mcvrp.tasks.retrain.spec import TrialSpec
+from mcvrp.tasks.retrain.labels import Mix
+from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
 logger = logging.getLogger(__name__)
 
+UNNAMED = {"incoming", "ranks"}  # fields that cannot change the result: left out of the name of a night
+
 
 @dataclass(frozen=True)
 class TrialContext:
-    """State of a model at the start of a trial, under the lease for retraining it.
+    """State of a model at the start of a night, under the lease for retraining it.
 
     ``champion`` is the version to beat, ``old`` the dataset that labels are sampled from. No promotion of the
-    earlier ``nights`` and ``rounds``, whose days are left out, is pending. The trial ``began`` at that time
-    by `time.monotonic`.
+    earlier ``nights`` is pending. The night ``began`` at that time by `time.monotonic`.
     """
 
     store: Store
     stored_city: StoredCity
+    spec: NightlySpec
     champion: ModelCard
     old: str
-    nights: tuple[TrialRecord, ...]
-    rounds: tuple[TrialRecord, ...]
+    nights: tuple[NightRecord, ...]
     began: float
 
     @property
@@ -60,41 +61,37 @@ class TrialContext:
         """The city of the champion, or one that extends it."""
         return self.stored_city.city
 
-    def improved_labels(self) -> dict[Key, Label]:
-        """Return labels of the old dataset that earlier trials have improved, by instance."""
-        return best_known(self.store, self.champion.name, self._trials_of_old)
-
-    def trial_name(self, kind: str, inputs: Sequence[str]) -> str:
-        """Return the name of the trial of this context and ``inputs``."""
-        trials = [record.name for record in self._trials_of_old]
-        lines = [self.champion.weights_sha256, self.old_labels.hash, *inputs, *trials]
-        return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
+    @property
+    def nights_of_old(self) -> list[NightRecord]:
+        """The nights that have sampled from the same old dataset."""
+        return [record for record in self.nights if record.old == self.old]
 
     @cached_property
     def old_labels(self) -> Parent:
         """The old dataset with its fingerprint, as the parent of an artifact."""
         return Parent(layout.label_dir(self.old), Dataset.listed(self.store, self.old).fingerprint())
 
-    @property
-    def _trials_of_old(self) -> list[TrialRecord]:
-        return [record for record in (*self.nights, *self.rounds) if record.old == self.old]
+    def night_of(self, days: Sequence[str]) -> str:
+        """Return the name of the night that learns from ``days``."""
+        settings = self.spec.model_dump_json(exclude=UNNAMED)
+        earlier = [night.name for night in self.nights_of_old]
+        lines = [self.champion.weights_sha256, self.old_labels.hash, *days, settings, *earlier]
+        return f"{layout.NIGHT}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round, as in `TrialRecord`, trained as ``mix`` is named; ``fresh``: held-out by date."""
+    """A night to be trained and compared, as in `NightRecord`; ``mix`` names its training run."""
 
     name: str
     number: int
     mix: Mix
-    days: tuple[str, ...] = ()
-    loop: str = ""
-    fresh: Sequence[tuple[str, Label]] = ()
+    days: tuple[str, ...]
     gains: Gains | None = None
 
 
 @contextmanager
-def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[TrialContext]:
+def trial_context(store: Store, city: StoredCity, spec: NightlySpec) -> Iterator[TrialContext]:
     """Hold the lease for retraining, carry out pending promotions and yield the context.
 
     McvrpError if the lease is taken, or there is no champion of this city.
@@ -102,26 +99,23 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
     model = spec.model
     with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
         began = time.monotonic()
-        nights, rounds = (
-            tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
-            for kind in (layout.NIGHT, layout.ROUND)
-        )
+        nights = tuple(_finish(store, model, record) for record in night_records(store, model))
         champion = _champion(store, city, model)
-        # A champion from a trial was tuned on a few old labels: sample from the dataset that they came from.
-        datasets = {record.name: record.old for record in (*nights, *rounds)}
+        # A champion from a night was tuned on a few old labels: sample from the dataset that they came from.
+        datasets = {record.name: record.old for record in nights}
         old = spec.old or datasets.get(champion.run, champion.dataset)
-        yield TrialContext(store, city, champion, old, nights, rounds, began)
+        yield TrialContext(store, city, spec, champion, old, nights, began)
 
 
-def check_trial(store: Store, city: StoredCity, spec: TrialSpec) -> None:
+def check_trial(store: Store, city: StoredCity, spec: NightlySpec) -> None:
     """Raise McvrpError without a champion of this city, or old labels, or with sizes that exceed the city."""
     _champion(store, city, spec.model)
     if spec.old and not Dataset.listed(store, spec.old).sizes():
         others = alternatives(spec.old, store.folders("labels"))
-        raise McvrpError(f"{spec.stage}.old: no dataset {spec.old!r} in {store.url()}{others}")
+        raise McvrpError(f"nightly.old: no dataset {spec.old!r} in {store.url()}{others}")
     if spec.sizes and spec.sizes[-1] > city.city.customers:
         raise McvrpError(
-            f"{spec.stage}.sizes has {spec.sizes[-1]}, but the city has {city.city.customers} customers: "
+            f"nightly.sizes has {spec.sizes[-1]}, but the city has {city.city.customers} customers: "
             "remove the larger sizes"
         )
 
@@ -133,32 +127,36 @@ def _champion(store: Store, city: StoredCity, model: str) -> ModelCard:
 
 
 def run_trial(
-    spec: TrialSpec, context: TrialContext, trial: Trial, cache: Path, launch: Launcher | None = None
-) -> tuple[TrialRecord, TrialMetrics]:
+    context: TrialContext,
+    trial: Trial,
+    fresh: Sequence[tuple[str, Label]],
+    cache: Path,
+    launch: Launcher | None = None,
+) -> tuple[NightRecord, NightMetrics]:
     """Train and compare the challenger, decide on it, and promote it if it is better.
 
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_instances`,
-    before training; McvrpError if the champion has been changed in the meantime, IncompleteError if training
-    was interrupted; the next call resumes it.
+    ``fresh`` are held-out days by date, ``cache`` and ``launch`` those of `tasks.train.phases.train`. Raises
+    as `trial_instances`, before training; McvrpError if the champion has been changed in the meantime,
+    IncompleteError if training was interrupted; the next call resumes it.
     """
-    store, city, champion = context.store, context.city, context.champion
+    store, spec, city, champion = context.store, context.spec, context.city, context.champion
     pairs, instances = read_pairs(store, spec.model, trial.name), list[TrialInstance]()
     if pairs is None:  # before training: there may be none
-        instances = trial_instances(store, city, spec, context.old, trial.name, trial.fresh)
-    earlier = max((record.challenger for record in (*context.nights, *context.rounds)), default=0)
+        instances = trial_instances(store, city, spec, context.old, trial.name, fresh)
+    earlier = max((record.challenger for record in context.nights), default=0)
     challenger = _published(store, spec.model, trial.mix.dataset, earlier)
     if challenger is None:
-        challenger = train(store, context.stored_city, _tuning(spec, champion, trial), cache, launch).model
+        tuning = _tuning(spec, champion, trial.mix)
+        challenger = train(store, context.stored_city, tuning, cache, launch).model
     if pairs is None:
         pairs = compared(store, city, spec, instances, (champion, challenger))
         write_pairs(store, spec.model, trial.name, pairs)
-    more = f"run mcvrp {spec.stage} again with a larger {spec.stage}.instances"
-    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst, more=more)
+    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
     seconds = time.monotonic() - context.began
-    metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
-    store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))
-    store.put_json(layout.trial_metrics(spec.model, trial.name), asdict(metrics))
-    record = TrialRecord(
+    metrics = NightMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
+    store.put_json(layout.night_spec(spec.model, trial.name), spec.model_dump(mode="json"))
+    store.put_json(layout.night_metrics(spec.model, trial.name), asdict(metrics))
+    record = NightRecord(
         name=trial.name,
         number=trial.number,
         champion=champion.version,
@@ -167,7 +165,6 @@ def run_trial(
         promote=decision.promote,
         reasons=decision.reasons,
         days=trial.days,
-        loop=trial.loop,
         provenance=made([champion.as_parent, challenger.as_parent, context.old_labels]),
     )
     if decision.promote:
@@ -188,7 +185,7 @@ def _published(store: Store, model: str, run: str, earlier: int) -> ModelCard | 
     return None
 
 
-def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
+def _finish(store: Store, model: str, record: NightRecord) -> NightRecord:
     """Move the champion as ``record`` promotes, once; write the README and return the updated record."""
     if not record.promote or record.applied:
         return record
@@ -211,12 +208,12 @@ def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
     return write_record(store, model, record)
 
 
-def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
+def _tuning(spec: NightlySpec, champion: ModelCard, mix: Mix) -> TrainSpec:
     # the number of classes follows from the city
     network = {name: value for name, value in champion.network.items() if name != "classes"}
     if spec.dropout is not None:
         network["dropout"] = spec.dropout
-    rows = trial.mix.rows
+    rows = mix.rows
     phase = PhaseSpec(
         name="tune",
         first=max(rows),
@@ -235,8 +232,8 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         # In place of a phase on labels: after a policy-gradient phase, labels alone would undo its gain.
         phase = phase.model_copy(update=tuned)
     return TrainSpec(
-        run=trial.mix.dataset,
-        dataset=trial.mix.dataset,
+        run=mix.dataset,
+        dataset=mix.dataset,
         model=spec.model,
         base=f"{champion.name}@{champion.version}",
         network=NetworkSpec(**network),

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from mcvrp.storage import layout
 from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.nights import NightRecord, night_records
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.card import TrialMetrics, drawn_means, read_metrics
+from mcvrp.tasks.retrain.card import NightMetrics, drawn_means, read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
 
 DAYS = 7
@@ -26,13 +26,13 @@ class Night:
     """A decided night, when its record was written, and its metrics."""
 
     time: datetime.datetime
-    record: TrialRecord
-    metrics: TrialMetrics
+    record: NightRecord
+    metrics: NightMetrics
     kept: bool  # its challenger has been promoted, and no rollback has left it
 
     @property
     def change(self) -> float:
-        """Change of the mean cost from champion to challenger in percent, as in `round_table`."""
+        """Change of the mean cost from champion to challenger in percent, as in `nights_table`."""
         return drawn_means(self.metrics)[-1]
 
 
@@ -40,8 +40,8 @@ def week_of(store: Store, model: str, now: datetime.datetime) -> list[Night]:
     """Return the nights of ``model`` that were decided in the `DAYS` days before ``now``, by number."""
     nights, champion = [], pointer(store, model, "champion")
     standing = {champion.version, *champion.before}
-    for record in trial_records(store, model, layout.NIGHT):
-        entry = store.stat(layout.trial_record(model, record.name))
+    for record in night_records(store, model):
+        entry = store.stat(layout.night_record(model, record.name))
         time = datetime.datetime.fromtimestamp(entry.modified, datetime.UTC) if entry else now
         if now - time <= datetime.timedelta(days=DAYS):
             kept = record.applied and record.challenger in standing

@@ -1,4 +1,4 @@
-"""Equality of two trees' results: the smoke preset's pipeline, a night, a round and a day, by content.
+"""Equality of two trees' results: the smoke preset's pipeline, a night and a day, by content.
 
     python tests/benchmarks/same.py make DIR [--mcvrp "python -m flows.cli"]
     python tests/benchmarks/same.py compare DIR OTHER
@@ -37,17 +37,12 @@ from safetensors import deserialize
 Parts = dict[str, str]  # hash of each part of an artifact: a column, a tensor, a value
 Digest = dict[str, Parts]  # parts of each artifact, by kind and location
 
-# Ranks are as many on every machine. The night learns enough to promote, the round has poor labels to beat.
+# Ranks are as many on every machine. The night learns enough to promote.
 RUN = ("train.ranks=2",)
-HASTY = (
-    *("label.dataset=hasty", "train.dataset=hasty", "label.held_out=0", "label.count=12"),
-    *("label.solver=pyvrp", "label.iterations=1"),
-)
 NIGHT = (
     *("nightly.ranks=1", "nightly.passes=40", "nightly.lr=0.003"),
     *("nightly.samples=4", "nightly.instances=16"),
 )
-ROUND = ("improve.ranks=1", "improve.rounds=1", "improve.old=hasty", "improve.tries=4")
 DAY = ("--samples", "32", "--seed", "1", "--by", "model", "--time-limit", "3600")
 CUSTOMERS = 50  # of the smoke preset's city, called 1 to 50
 
@@ -56,13 +51,13 @@ TABLES = {
     "labels": {"ids", "demands", "capacity", "routes", "cost"},
     "benchmark": {"method", "n", "index", "costs", "routes"},
     "training": {"step", "problem_loss", "solution_loss"},
-    "trial pairs": {"champion", "challenger"},
+    "pairs of a night": {"champion", "challenger"},
     "city": {"x", "y"},
 }
 TEXTS = {"routes": {"route", "stop", "customer"}}  # CSV: driven or solved
 DOCUMENTS = {
     "decision": {"promote", "reasons"},
-    "trial figures": {"buckets", "p_values"},
+    "figures of a night": {"buckets", "p_values"},
     "alias": {"version", "history"},
     "city": {"city_id", "classes", "scale"},
     "checkpoint": {"adam_step", "origin"},
@@ -75,7 +70,7 @@ DOCUMENTS = {
 LEFT_OUT = re.compile(
     r"runtime.*|seconds|tokens_per_second|when|decoding|polishing"  # times
     r"|cpu|device|workers|machine|hardware|by|makers"  # the machine, and who worked on it
-    r"|name|names|path|files|run|dataset|loop|parent|why|markdown|format|schema_version"  # names
+    r"|name|names|path|files|run|dataset|parent|why|markdown|format|schema_version"  # names
     r"|.*bytes|.*sha256|content|digest|provenance"  # of files, times and all
 )
 BY_THE_CLOCK = "equal time"  # in the name of a method: its answers are left out
@@ -101,9 +96,7 @@ def make(folder: Path, mcvrp: list[str]) -> None:
     solve = ["solve", str(folder / "orders.csv"), "--capacity", "40", *DAY]
     commands = (
         ["run", *_set(RUN)],
-        ["label", *_set(HASTY)],
         ["nightly", *_set(NIGHT)],
-        ["improve", *_set(ROUND)],
         [*solve, "--out", str(store / "solutions" / "day")],
     )
     for command in commands:

@@ -9,7 +9,7 @@ from mcvrp.storage.store.store import Store
 # Folders in the path of an artifact, by top folder.
 _DEPTHS = {
     **dict.fromkeys(("cities", "labels", "benchmarks", "solutions"), 2),
-    **dict.fromkeys(("training", "models", "attention", "nights", "rounds"), 3),
+    **dict.fromkeys(("training", "models", "attention", "nights"), 3),
 }
 
 

@@ -97,17 +97,13 @@ def test_lines_fit_a_terminal() -> None:
 
 _VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion", "number": 1}
 _FOLDER_ENDS = ("_dir", "_lease", "_day")  # ends of the names of folders
-_TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
 
 
 def layout_paths() -> Iterator[tuple[str, str]]:
     """Yield the name of each path of the layout with an example."""
     for key, path in vars(layout).items():
         if isinstance(path, layout.Path):
-            for trial in _TRIALS if "trial" in path.fields else ("x",):
-                values = {"trial": trial, **_VALUES}
-                yield key, path(*(values.get(place, "x") for place in path.fields))
-    yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
+            yield key, path(*(_VALUES.get(place, "x") for place in path.fields))
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:

@@ -39,7 +39,7 @@ inspect cities/own
 plan
 gc
 """
-_PIPELINE = ("run", "label", "train", "am", "benchmark", "nightly", "improve", "verify small", "ui")
+_PIPELINE = ("run", "label", "train", "am", "benchmark", "nightly", "verify small", "ui")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "improve", "solve"}
+NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "solve"}
 TRAPS = ("model", "tasks", "json", "calendar", "secrets")
 _TIMEOUT = 200.0  # seconds, of a machine that is busy with other tests
 _PICTURES = "[...document.images].filter(i => i.src.startsWith('data:') && i.naturalWidth > 100).length"

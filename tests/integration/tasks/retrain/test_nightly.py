@@ -65,4 +65,4 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     night = summary.record.name
     origins = {"models/small/0001", "models/small/0002", "labels/tiny", "driven/small"}
     origins |= {f"labels/{night}", f"training/{night}/tune"}
-    assert origins <= made_from(store, layout.trial_dir("small", night))
+    assert origins <= made_from(store, layout.night_dir("small", night))

@@ -14,11 +14,11 @@ from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
+from mcvrp.storage.nights import NightRecord, write_record
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.label.verify import FileFault, VerificationReport, verify_dataset
-from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.card import NightMetrics
 from mcvrp.tasks.retrain.decide import DRAWN, Bucket
 from mcvrp.tasks.retrain.labels import Mix, write_mix
 from mcvrp.tasks.retrain.week import CHANGE
@@ -56,7 +56,7 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     """It has neither spec nor card; another dataset without its spec has lost it."""
     store, night = Store.open(tmp_path), "night-0123456789ab"
     parents = [Parent("labels/laptop"), Parent("driven/lyon")]
-    write_mix(store, CITY, night, parents, [sweep_label(20, i, label_spec()) for i in range(3)])
+    write_mix(store, CITY, night, parents, [sweep_label(20, i, label_spec()) for i in range(3)], (), 0)
     before = everything(store)
     text = inspect(store, f"labels/{night}/manifest.json").text
     assert "labels/laptop" in text
@@ -64,7 +64,7 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     with pytest.raises(McvrpError, match=r"mcvrp inspect labels/night-0123456789ab/manifest\.json"):
         verify_dataset(store, night)
     assert everything(store) == before
-    write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])
+    write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())], (), 0)
     with pytest.raises(McvrpError, match=layout.label_spec("night-shift")):
         verify_dataset(store, "night-shift")
     with pytest.raises(McvrpError, match=r"no dataset 'night-shft' .*did you mean night-shift"):
@@ -92,10 +92,10 @@ def full(tmp_path: Path) -> Store:
     for number in (2, 1):
         promoted, name = number == 1, f"night-{number}"
         why = "faster" if promoted else "slower"
-        record = TrialRecord(name, number, number, number + 1, "d", promoted, (why,), applied=promoted)
+        record = NightRecord(name, number, number, number + 1, "d", promoted, (why,), (), applied=promoted)
         buckets = (Bucket(DRAWN, "20", 30, 4.0, 3.0 + number, -25.0),)
-        metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {DRAWN: 0.01}, 1.0)
-        store.put_json(layout.trial_metrics("fm", name), asdict(metrics))
+        metrics = NightMetrics(Mix(name, {20: 60}, 18, 1), buckets, {DRAWN: 0.01}, 1.0)
+        store.put_json(layout.night_metrics("fm", name), asdict(metrics))
         write_record(store, "fm", record)
     store.put("driven/paris/README.md", "# Driven routes\n\nZoë\n".encode())
     store.put("attention/old/n=020/training.safetensors", b"unfinished")

@@ -138,15 +138,15 @@ NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", 
 def nights(store: Store) -> None:
     """Write labels, a run and a record of four nights; the first's version is removed, the third had none."""
     for number, night in ((1, "removed"), (2, "champion"), (3, "failed"), (4, "last")):
-        name, parents = NIGHTS[night], [Parent("labels/improve-0123456789ab"), Parent("driven/lyon")]
+        name, parents = NIGHTS[night], [Parent("labels/night-0123456789ab"), Parent("driven/lyon")]
         trained(store, name)
         write(store, layout.label_file(name, 20, 0, 6), b"labels", 100)
         manifest = {"provenance": asdict(made(parents))}
         write(store, layout.manifest(name), json.dumps(manifest).encode(), 100)
-        write(store, layout.trial_record("m", name), b"{}", 100)
+        write(store, layout.night_record("m", name), b"{}", 100)
         if night != "failed":
             version(store, number, name, dataset=name)
-    write(store, layout.label_file("improve-0123456789ab", 20, 0, 6), b"what the nights drew from", 100)
+    write(store, layout.label_file("night-0123456789ab", 20, 0, 6), b"what the nights drew from", 100)
     write(store, layout.label_file("night-shift", 20, 0, 6), b"a user's own", 100)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
 
@@ -155,7 +155,7 @@ def test_a_night_stays_as_long_as_its_version(store: Store) -> None:
     """And the labels that it drew from; records, and names that users chose, are never removed."""
     nights(store)
     cleaned(store)
-    left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
+    left = {"night-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
     assert {path.split("/")[1] for path in store.list("labels")} == left
     assert set(store.folders("training")) == {
         NIGHTS["champion"],

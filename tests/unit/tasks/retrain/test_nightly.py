@@ -22,11 +22,10 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.labels.schema import MODEL, Label
-from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.models.models import load_model, model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
+from mcvrp.storage.nights import NightRecord, night_records, read_pairs
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.card import read_metrics
@@ -34,7 +33,7 @@ from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, HELD_OUT, LEAST_PAIRS
 from mcvrp.tasks.retrain.labels import key_of
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
-from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
+from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.train import phases
@@ -79,9 +78,9 @@ def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
     return run_night(store, SMALL, spec, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
-def decision(store: Store) -> TrialRecord:
+def decision(store: Store) -> NightRecord:
     night(store)
-    return trial_records(store, "small", NIGHT)[-1]
+    return night_records(store, "small")[-1]
 
 
 def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: list[bool]) -> None:
@@ -331,7 +330,7 @@ def promoted_once(store: Store, meanwhile: bool) -> list[int]:
     if meanwhile:
         publish_another(store)
     night(store)
-    (record,) = trial_records(store, "small", NIGHT)
+    (record,) = night_records(store, "small")
     assert (record.number, record.champion, record.applied) == (1, 1, True)
     champion = model_card(store, "small", "champion")
     assert (champion.version, champion.run) == (record.challenger, record.name)
@@ -388,8 +387,6 @@ def test_another_city_and_sizes_beyond_it_are_refused_before_any_work(store: Sto
         check_trial(store, other, SPEC)
     with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, but the city has 60 customers"):
         check_trial(store, SMALL, SPEC.model_copy(update={"sizes": (20, 61)}))
-    with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):
-        check_trial(store, SMALL, ImproveSpec(model="small", sizes=(61,)))
     check_trial(store, SMALL, SPEC)
 
 

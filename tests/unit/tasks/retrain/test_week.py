@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from mcvrp.storage import layout
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
+from mcvrp.storage.nights import NightRecord, write_record
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.retrain import week
-from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.card import NightMetrics
 from mcvrp.tasks.retrain.decide import DRAWN, HELD_OUT, Bucket
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.retrain.week import CHANGE, DAYS, week_figures, week_of, week_picture
@@ -24,14 +24,14 @@ from mcvrp.tasks.retrain.week import CHANGE, DAYS, week_figures, week_of, week_p
 def write_night(store: Store, number: int, change: float, *, promoted: bool) -> None:
     name = f"{layout.NIGHT}{number:012x}"
     buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(HELD_OUT, "20", 10, 2.0, 2.0, 9.0))
-    metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {}, 1.0)
-    store.put_json(layout.trial_metrics("m", name), asdict(metrics))
-    reasons = ("it is better",)
+    metrics = NightMetrics(Mix(name, {20: 60}, 18, 1), buckets, {}, 1.0)
+    store.put_json(layout.night_metrics("m", name), asdict(metrics))
+    reasons, days = ("it is better",), ("2026-02-01 checksum",)
     if promoted:
         store.put_json(layout.model_card("m", number + 1), {})
         move_champion(store, "m", number + 1, pointer(store, "m", "champion"))
     write_record(
-        store, "m", TrialRecord(name, number, 1, number + 1, "d", promoted, reasons, applied=promoted)
+        store, "m", NightRecord(name, number, 1, number + 1, "d", promoted, reasons, days, applied=promoted)
     )
 
 

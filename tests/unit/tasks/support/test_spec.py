@@ -15,7 +15,7 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
+from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
 from mcvrp.tasks.train.spec import PolicySpec, TrainSpec
@@ -34,9 +34,7 @@ GOLDEN = {
     TrainSpec: "fecc555461a6d7a2",
     BenchmarkSpec: "33e624ab498fd0d5",
     AttentionSpec: "3e57574a32ab6dba",
-    TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "38a87fe895bd1af4",
-    ImproveSpec: "15eccf49fc226c76",
     SolveSpec: "c226881bfac41fdc",
 }
 
