@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcvrp.model.problem import COST_TOLERANCE, City, cost
+from mcvrp.model.problem import COST_TOLERANCE, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import label_file, read_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import Gains
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import numbered
@@ -28,37 +27,26 @@ def by_beam(context: TrialContext, night: str, labels: Sequence[Label]) -> list[
     """Return ``labels`` in their order, those that the champion's beam improves replaced: see `improved`."""
     from mcvrp.model.strategies import Beam  # imports torch
 
-    store, spec, champion = context.store, context.spec, context.champion
+    spec = context.spec
     with Pool(local_cores()) as pool:
-        samples = sampler(store, champion, spec.p, spec.beam, pool)
-        solver = replace(samples, strategy=Beam(spec.beam), rotations=1)  # of the city as it is, not rotated
-        return improved(
-            store, context.city, (spec.model, night), labels, solver, width=spec.beam, seed=spec.seed
-        )
+        samples = sampler(context.store, context.champion, spec.p, spec.beam, pool)
+        # of the city as it is, not rotated
+        return improved(context, night, labels, replace(samples, strategy=Beam(spec.beam), rotations=1))
 
 
-def improved(
-    store: Store,
-    city: City,
-    night: tuple[str, str],
-    labels: Sequence[Label],
-    solver: Solver,
-    *,
-    width: int,
-    seed: int,
-) -> list[Label]:
-    """Return ``labels`` with improvements by ``solver``, stored with ``night`` (model and name)."""
-    result = list(labels)
+def improved(context: TrialContext, night: str, labels: Sequence[Label], solver: Solver) -> list[Label]:
+    """Return ``labels`` with improvements by ``solver``, which are stored with the ``night``."""
+    store, city, result = context.store, context.city, list(labels)
     with Progress("improve labels", len(labels), "labels") as progress:
         for n, start, places in _chunks(labels):
             chunk = numbered((labels[place] for place in places), start)
-            path = layout.improved_chunk(*night, n, start, start + len(chunk))
+            path = layout.improved_chunk(context.spec.model, night, n, start, start + len(chunk))
             if not store.exists(path):
-                better = list(_better(city, chunk, solver, width, seed))
+                better = list(_better(context, chunk, solver))
                 # rows without an improvement, listed so that they are not tried again
                 kept = {label.index for label in chunk} - {label.index for label in better}
                 absent = dict.fromkeys(sorted(kept), "no better routes were found")
-                store.put_new(path, label_file(city, night[1], n, label_table(better), absent))
+                store.put_new(path, label_file(city, night, n, label_table(better), absent))
             stored = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
             for place, label in zip(places, chunk, strict=True):
                 result[place] = stored.get(label.index, labels[place])
@@ -88,8 +76,8 @@ def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[int]]]:
             yield n, start, places[start : start + CHUNK]
 
 
-def _better(city: City, chunk: Sequence[Label], solver: Solver, width: int, seed: int) -> Iterator[Label]:
-    budget, cpu = f"{width} samples", processor()
+def _better(context: TrialContext, chunk: Sequence[Label], solver: Solver) -> Iterator[Label]:
+    city, width, seed, cpu = context.city, context.spec.beam, context.spec.seed, processor()
     answers = solver.solve(city, [label.instance for label in chunk], samples=width, seed=seed)
     for known, answer in zip(chunk, answers, strict=True):
         if answer.solution is None:
@@ -104,7 +92,7 @@ def _better(city: City, chunk: Sequence[Label], solver: Solver, width: int, seed
                 solver=solver.label,
                 version=solver.version,
                 seed=seed,
-                budget=budget,
+                budget=f"{width} samples",
                 runtime=answer.seconds,
                 cpu=cpu,
             )

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, cost
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.schema import MODEL, Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.beam import beats, gains, improved
 from mcvrp.tasks.retrain.labels import key_of
+from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.retrain.trial import TrialContext
 from mcvrp.tasks.solvers.solver import Answer
 from tests.support.datasets import all_labels
 from tests.support.labels import sweep
@@ -55,9 +59,10 @@ def labels(tmp_path: Path) -> list[Label]:
 
 def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label]) -> None:
     """Improved labels name the solver, all others are unchanged; a stored chunk is not tried again."""
-    store, solver = Store.open(tmp_path / "store"), Half()
-    after = improved(store, CITY, ("small", "night-1"), labels, solver, width=4, seed=7)
-    again = improved(store, CITY, ("small", "night-1"), labels, solver, width=4, seed=7)
+    spec, solver = NightlySpec(model="small", beam=4, seed=7), Half()
+    city = StoredCity("small", CITY, Addresses.numbered(CITY.customers), "synthetic")
+    context = TrialContext(Store.open(tmp_path / "store"), city, spec, Mock(), "tiny", (), 0.0)
+    after, again = (improved(context, "night-1", labels, solver) for _ in range(2))
     assert [(each.cost, each.source) for each in again] == [(each.cost, each.source) for each in after]
     assert solver.asked == 12
     for known, new in zip(labels, after, strict=True):
