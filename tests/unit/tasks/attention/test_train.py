@@ -102,7 +102,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     before = everything(store)
     assert train_attention(store, CITY, TINY).cards == (card,)
     assert everything(store) == before
-    (document,) = inspect(store, "attention/tiny").document["documents"].values()
+    document = inspect(store, "attention/tiny/n=006/model.json").document
     assert document["weights_sha256"] == card.weights_sha256
 
 
