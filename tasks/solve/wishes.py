@@ -5,6 +5,7 @@ Other columns are carried into the routes; notes say what of them no route respe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, seconds_with_unit
 from mcvrp.tasks.support.text import listed, time_text
 
 SERVICE, PRIORITY = ("service", "service_time", "service_duration"), "priority"
+_OTHER_UNIT = re.compile(r"(?:.*[^a-z])?(?:min|minut\w*|h|hours?)[^a-z]*")  # at the end of a column's name
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,9 @@ def _numbers(
             if (seconds := seconds_with_unit(cell.replace(table.dialect.decimal, "."))) is not None:
                 values[k], bare[k] = seconds, False
     if bare.any():
+        if durations and _OTHER_UNIT.fullmatch(table.titles[column].lower()):
+            row, cell = table.rows[bare.argmax()], cells[bare.argmax()]
+            faults.at(row, f"{table.titles[column]} is {cell}, which would be seconds: write it as {cell}min")
         values[bare] = table.where(bare).numbers(column, faults, expected)
     return values.tolist()
 

@@ -35,6 +35,15 @@ def test_a_number_is_in_seconds_unless_it_has_a_unit(store: Store) -> None:
     assert day(store, "service", 9, start_time="8:00").wishes.service == {1: 9.0}
 
 
+@pytest.mark.parametrize("title", ["service_min", "Service (Minuten)", "stop h", "MIN"])
+def test_a_number_in_a_column_of_minutes_is_no_second(store: Store, title: str) -> None:
+    columns = {"shift": "8h", "columns": {"service": title}}
+    with pytest.raises(McvrpError, match=r"row 3: .* is 4, which would be seconds"):
+        day(store, title, "3min", 4, **columns)
+    assert day(store, title, "3min", **columns).wishes.service == {1: 180.0}
+    assert day(store, "Aminh", 4, shift="8h", columns={"service": "Aminh"}).wishes.service == {1: 4.0}
+
+
 def test_lines_of_one_order_are_one_stop(store: Store) -> None:
     """Without a column of service times a customer's is counted once, however many articles it orders."""
     rows = [{"customer": name, "demand": 1} for name in "1112"]
