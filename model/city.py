@@ -85,7 +85,7 @@ class City:
     address_ids: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        xy = frozen(_numbers(self.xy, "coordinates are"), np.float64)
+        xy = frozen(self.xy, np.float64)
         object.__setattr__(self, "xy", xy)
         if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2:
             raise McvrpError(f"a city needs (m + 1, 2) coordinates, depot first, not {xy.shape}")
@@ -310,15 +310,8 @@ def dearest_leg(costs: NDArray[np.float64]) -> float:
     return max(float(row[row < limit].max(initial=0.0)) for row in costs)
 
 
-def _numbers(values: Any, what: str) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise McvrpError(f"the {what} no table of numbers: {shown(values)}") from None
-
-
 def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:
-    matrix = _numbers(values, "cost matrix is")
+    matrix = np.asarray(values, np.float64)
     matrix = shared(matrix) if matrix.nbytes >= _SHARED else frozen(matrix, np.float64)
     if matrix.shape != (nodes, nodes):
         raise McvrpError(

@@ -1,6 +1,5 @@
 """The exceptions that a user can act on; the command prints their message as one sentence."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from reprlib import Repr
@@ -94,16 +93,10 @@ def enumerated(texts: Sequence[str], separator: str, most: int, *, at_least: boo
     return brief(texts[0], most - len(end)) + end
 
 
-def nearest(word: str, choices: Sequence[str], title: str) -> str:
-    """Return a suggestion for the unknown ``word``: the most similar of ``choices``, otherwise all."""
-    close = difflib.get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]}?" if close else f"{title}: {enumerated(choices, ', ', _CHOICES)}"
-
-
 def alternatives(name: str, names: Sequence[str]) -> str:
-    """Return the existing ``names`` for the unknown ``name``: " (did you mean lyon?)", "" without any."""
+    """Return the existing ``names`` for the unknown ``name``: " (there are: lyon, paris)", "" without any."""
     others = [each for each in names if each != name]  # its folder may be all that is left of it
-    return f" ({nearest(name, others, 'there are')})" if others else ""
+    return f" (there are: {enumerated(others, ', ', _CHOICES)})" if others else ""
 
 
 def without_logins(text: str) -> str:

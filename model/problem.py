@@ -114,11 +114,8 @@ class Solution:
 
     @classmethod
     def of(cls, routes: Iterable[Iterable[int]]) -> Solution:
-        """Return the solution with ``routes``, empty ones dropped; McvrpError if a node is not an integer."""
-        try:
-            return cls(tuple(route for route in (tuple(map(index, r)) for r in routes) if route))
-        except TypeError as error:
-            raise McvrpError(f"a route consists of node numbers ({error}): correct it") from error
+        """Return the solution with ``routes``, empty ones dropped; TypeError if a node is not an integer."""
+        return cls(tuple(route for route in (tuple(map(index, r)) for r in routes) if route))
 
     @classmethod
     def from_path(cls, path: Iterable[int]) -> Solution:
@@ -177,14 +174,10 @@ def infeasibility(instance: Instance, solution: Solution) -> str | None:
 
 def _whole(values: Any, dtype: type, name: str) -> NDArray[Any]:
     """Return ``values`` as a read-only array; McvrpError if one is not a whole number of ``dtype``."""
-    limits = np.iinfo(dtype)
-    try:
-        array = np.asarray(values)
-        if array.dtype == dtype:
-            return frozen(array, dtype)
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise McvrpError(f"{name} is a whole number from {limits.min} to {limits.max} ({error})") from error
+    limits, array = np.iinfo(dtype), np.asarray(values)
+    if array.dtype == dtype:
+        return frozen(array, dtype)
+    numbers = array.astype(np.float64)
     wrong = (numbers < limits.min) | (numbers > limits.max) | (numbers != np.floor(numbers))
     if wrong.any():
         raise McvrpError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import checked
-from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
+from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, brief, reason, shown
 from mcvrp.storage.parsing import parse_toml
 from mcvrp.tasks.files.file_bytes import require_file
 from mcvrp.tasks.label.spec import taken_by
@@ -99,8 +99,8 @@ def _locate(name: str) -> Path:
     if path.suffix == ".toml" or len(path.parts) > 1:
         return path
     if name not in preset_names():
-        near = nearest(name, preset_names(), "there are")
-        raise McvrpError(f"there is no preset {shown(name)}, nor is it the path of a .toml file; {near}")
+        others = alternatives(name, preset_names())
+        raise McvrpError(f"there is no preset {shown(name)}{others}, nor is it the path of a .toml file")
     return FOLDER / f"{name}.toml"
 
 

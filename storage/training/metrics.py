@@ -28,14 +28,11 @@ class StepMetrics:
     lr: float  # of the last step
     gradient_norm: float  # of the last step, before clipping
     tokens_per_second: float  # without padding; time of checkpoints and validation excluded
-    padding: float  # share of the computed tokens that were padding
     greedy_gap: float = math.nan  # mean gap in % of greedy decoding on the held-out set, after this step
     best_gap: float = math.nan  # the same for the best of several samples, in policy-gradient phases
-    # Policy-gradient phases: mean and lowest cost of an instance's paths in the city's unit, and the
-    # standard deviation of its costs in % of their mean.
+    # Policy-gradient phases: mean and lowest cost of an instance's paths in the city's unit.
     sampled_cost: float = math.nan
     best_cost: float = math.nan
-    spread: float = math.nan
 
 
 SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f in fields(StepMetrics)])

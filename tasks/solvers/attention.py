@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mcvrp.model.attention_model import AttentionModel, Orders, rollout
 from mcvrp.model.decoding import Decoded
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.instances import InstanceRows
 from mcvrp.model.problem import City, Instance, require_instances
@@ -60,7 +59,7 @@ class AttentionSolver:
     ) -> Iterator[Answer]:
         """Return one answer per instance; its seconds are its share of the total core time.
 
-        Raises McvrpError if an instance belongs to another city, or there is no model of a size.
+        Raises McvrpError if an instance belongs to another city.
         """
         decode = partial(self.decoded, city, instances, samples, seed)
         return network_answers(city, instances, decode, lambda: cores_of(self._one, self.pool))
@@ -70,24 +69,12 @@ class AttentionSolver:
 
         Sample k of an instance is a function of (seed, instance, k): fewer samples are a prefix of more.
         """
-        self._check(city, instances, samples)
+        require_instances(city, instances)
         decoded: dict[int, Iterator[Decoded]] = {}
         for n in {instance.n for instance in instances}:
             alike = [instance for instance in instances if instance.n == n]
             decoded[n] = iter(list(self._decode(city, self.models[n], alike, samples, seed)))
         return [next(decoded[instance.n]) for instance in instances]
-
-    def _check(self, city: City, instances: Sequence[Instance], samples: int) -> None:
-        if samples < 1:
-            raise McvrpError(f"the attention model needs at least one sample, not {samples}")
-        require_instances(city, instances)
-        for instance in instances:
-            if instance.n not in self.models:
-                sizes = ", ".join(map(str, sorted(self.models))) or "none"
-                raise McvrpError(
-                    f"there is no attention model for {instance.n} customers, only for {sizes}: "
-                    "train it (mcvrp am), or choose these sizes"
-                )
 
     def _decode(
         self, city: City, model: AttentionModel, instances: Sequence[Instance], samples: int, seed: int

@@ -42,12 +42,6 @@ class GlobalBatch:
         """Predicted solution tokens of all samples: every token of a path but the first."""
         return int((self.path_lengths - 1).sum())
 
-    def computed_tokens(self) -> tuple[int, int]:
-        """Return problem and solution tokens with padding, summed over the micro-batches of all ranks."""
-        pieces = [piece for of_rank in self.pieces for piece in of_rank]
-        tokens = [computed_tokens(self.samples.sizes[p], self.path_lengths[p]) for p in pieces]
-        return sum(problem for problem, _ in tokens), sum(solution for _, solution in tokens)
-
 
 @dataclass(frozen=True, eq=False)
 class SampleStream:

@@ -71,7 +71,6 @@ class PathSums(NamedTuple):
 
     cost: float  # mean over an instance's paths
     best_cost: float  # lowest of an instance's paths
-    spread: float  # standard deviation of an instance's costs, in % of their mean
     tokens: float  # nodes of the instances, and tokens of their paths
 
 
@@ -115,9 +114,8 @@ def _token_sums(stream: StreamLoss) -> Tensor:
 
 def _path_sums(sampled: Sampled) -> Tensor:
     costs = sampled.costs.double()
-    spread = 100 * sampled.advantages().double().std(1)
     tokens = sampled.batch.lengths.sum() + (sampled.batch.path_lengths - 1).sum()
-    return torch.stack([costs.mean(1).sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
+    return torch.stack([costs.mean(1).sum(), costs.amin(1).sum(), tokens.double()])
 
 
 class Engine:

@@ -61,10 +61,8 @@ class TrainLog:
         problem_sums, solution_sums = (TokenSums(*totals[kind]) for kind in ("problem", "solution"))
         paths = PathSums(*totals["paths"])
         batches = [batch for _, batch, _ in self._steps if batch is not None]
-        streams = 1 if self._phase.trains == "encoder" else 2
         problem = sum(batch.problem_tokens for batch in batches)
-        solution = sum(batch.solution_tokens for batch in batches) if streams == 2 else 0
-        computed = sum(sum(batch.computed_tokens()[:streams]) for batch in batches)
+        solution = sum(batch.solution_tokens for batch in batches) if self._phase.trains != "encoder" else 0
         step, policy = self._steps[-1][0], self._phase.policy
         instances = len(self._steps) * policy.instances if policy else 0
         row = StepMetrics(
@@ -77,10 +75,8 @@ class TrainLog:
             lr=lr,
             gradient_norm=gradient_norm,
             tokens_per_second=(problem + solution + paths.tokens) / (time.monotonic() - self._since),
-            padding=1 - (problem + solution) / computed if computed else 0.0,
             sampled_cost=self._unit * _mean(paths.cost, instances),
             best_cost=self._unit * _mean(paths.best_cost, instances),
-            spread=_mean(paths.spread, instances),
             **gaps,
         )
         return self._closed(row)
@@ -88,7 +84,7 @@ class TrainLog:
     def _finite_totals(self, gradient_norm: float) -> dict[str, list[float]]:
         """Return the sums of all ranks and steps by kind of work, zeros for kinds that the phase lacks."""
         finite = np.full(len(self._steps), True)
-        totals = {"problem": [0.0] * 2, "solution": [0.0] * 2, "paths": [0.0] * 4}
+        totals = {"problem": [0.0] * 2, "solution": [0.0] * 2, "paths": [0.0] * 3}
         for kind in self._steps[0][2]:  # every step of a phase has the same kinds of work
             sums = torch.stack([step_sums[kind] for _, _, step_sums in self._steps])
             torch.distributed.all_reduce(sums)

@@ -219,7 +219,7 @@ def test_names_and_files_of_presets(tmp_path: Path) -> None:
 
     Editors of Windows begin one with a byte order mark.
     """
-    assert "did you mean laptop?" in error("laptp")
+    assert "there are: " in error("laptp")
     assert "evening, gpu, helsinki, laptop, paper, smoke" in error("zzz")
     assert "other.toml cannot be read" in error(str(tmp_path / "other.toml"))
     own = tmp_path / "own.toml"

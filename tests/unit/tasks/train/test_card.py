@@ -20,7 +20,7 @@ def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[S
     solution = (math.nan, math.nan) if encoder else (1.0, 0.5)
     return [
         StepMetrics(
-            *(10 * k, 160 * k, 3.0 / k, 0.5, solution[0] * (1 + 1 / k), solution[1], 0.01, 1.0, 1e4, 0.1),
+            *(10 * k, 160 * k, 3.0 / k, 0.5, solution[0] * (1 + 1 / k), solution[1], 0.01, 1.0, 1e4),
             greedy_gap=20.0 / k if measured and k % 3 == 0 else math.nan,
         )
         for k in range(1, count + 1)

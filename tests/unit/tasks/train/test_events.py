@@ -14,8 +14,8 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankEvent, Refused, Started, Warned, decode, encode
 from mcvrp.tasks.train.ranks.launch import follow_event
 
-STEP = StepMetrics(7, 84, 1.25, 0.5, 0.5, 0.5, 0.01, 1.0, 1e4, 0.0)
-ENCODER = StepMetrics(7, 84, 1.25, 0.5, math.nan, math.nan, 0.01, 1.0, 1e4, 0.0)
+STEP = StepMetrics(7, 84, 1.25, 0.5, 0.5, 0.5, 0.01, 1.0, 1e4)
+ENCODER = StepMetrics(7, 84, 1.25, 0.5, math.nan, math.nan, 0.01, 1.0, 1e4)
 JOB: Any = SimpleNamespace(lease=SimpleNamespace(check=lambda: None))
 
 

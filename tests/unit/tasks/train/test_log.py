@@ -23,7 +23,6 @@ from tests.support.training import rank_job, small_spec
 BATCH: Any = SimpleNamespace(
     problem_tokens=40,
     solution_tokens=60,
-    computed_tokens=lambda: (50, 75),
 )
 pytestmark = pytest.mark.usefixtures("only_rank")
 
@@ -59,7 +58,6 @@ def test_a_row_is_the_mean_over_its_tokens(store: Store) -> None:
     assert row.problem_loss == 1.0
     assert row.solution_loss == 0.5
     assert row.problem_accuracy == row.solution_accuracy == 0.25
-    assert row.padding == pytest.approx(1 - 100 / 125)
     assert math.isnan(row.greedy_gap)
     assert take(log, [3], greedy_gap=7.5)[0].greedy_gap == 7.5
 
@@ -71,7 +69,6 @@ def test_an_encoder_phase_has_no_metrics_of_the_decoder(store: Store) -> None:
     row = log.close_row(0.01, 0.5)
     assert math.isnan(row.solution_loss)
     assert math.isnan(row.solution_accuracy)
-    assert row.padding == pytest.approx(1 - 40 / 50)
 
 
 def test_decoding_is_excluded_from_the_rates(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

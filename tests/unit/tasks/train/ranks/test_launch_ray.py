@@ -37,7 +37,7 @@ class Reports:
 
 
 def step(number: int) -> StepMetrics:
-    return StepMetrics(number, number, 1.0, 0.5, math.nan, math.nan, 0.01, 1.0, 1.0, 0.0)
+    return StepMetrics(number, number, 1.0, 0.5, math.nan, math.nan, 0.01, 1.0, 1.0)
 
 
 def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
