@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check docs format bench-peers images up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check docs format bench-peers images up down ps logs test-stack test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make docs        the documentation site"
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
-	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
+	@echo "make ps, logs    status, logs                                 make test-stack  test it"
 	@echo "make bench-peers against other solvers; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
@@ -108,7 +108,7 @@ endif
 DOCKER ?= docker
 COMPOSE := $(DOCKER) compose --env-file docker/.env -f docker/compose.yaml
 UP_SECONDS ?= 600
-SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
+SECRETS := PREFECT_PASSWORD RAY_AUTH_TOKEN
 
 images: docker/.env
 	$(COMPOSE) build
@@ -125,12 +125,9 @@ ps: docker/.env
 logs: docker/.env
 	$(COMPOSE) logs
 
-# Tests of the stack on this machine's engine, in a project and on an address of its own: one fault, or all.
+# Tests of the stack on this machine's engine, in a project and on an address of its own.
 test-stack: test-engine $(STAMP)
-	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
-
-test-stack-full: test-engine $(STAMP)
-	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
+	MCVRP_TEST_STACK=1 $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 # Before gigabytes of packages are installed.
 test-engine:

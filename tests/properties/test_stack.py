@@ -15,11 +15,19 @@ DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "compose.yaml").read_text()
 STACK: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = STACK["services"]
-DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+DOCKERFILE = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
-BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
-ARGUMENTS = {"BASE", "BUILD_BASE", "PYTORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
+OPTIONS = {
+    "BASE",
+    "BUILD_BASE",
+    "PYTORCH",
+    "PIP_EXTRA_INDEX_URL",
+    "MCVRP_EXTRAS",
+    "MCVRP_HOST",
+    "MCVRP_ENV_FILE",
+}
+OPTIONS |= {"PREFECT_UI_API_URL", "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -42,16 +50,23 @@ def test_a_service_has_no_privileges(name: str) -> None:
 
 @every_service
 def test_ports_are_bound_to_this_machine_by_default(name: str) -> None:
-    """One variable selects another address; database and Ray's control service have no port."""
+    """One variable selects another address; Ray's control service has no port."""
     ports = SERVICES[name].get("ports", [])
     assert all(port.startswith("${MCVRP_HOST:-127.0.0.1}:") for port in ports)
-    assert bool(ports) == (name in {"prefect", "s3", "ray-head"})
+    assert bool(ports) == (name in {"prefect", "ray-head"})
     assert "network_mode" not in SERVICES[name]
+
+
+@every_service
+def test_the_env_file_names_store_database_and_preset(name: str) -> None:
+    """What a service's own environment names, the file could not change."""
+    assert SERVICES[name]["env_file"] == "${MCVRP_ENV_FILE:-.env}"
+    assert not [key for key in environment(name) if re.match("AWS_|MCVRP_|.*CONNECTION_URL", key)]
 
 
 def test_no_secret_is_written_down() -> None:
     used = set(re.findall(r"\$\{(\w+)", TEXT))
-    assert used == {*SECRETS, "MCVRP_HOST", "MCVRP_PRESET", *ARGUMENTS}
+    assert used == {*SECRETS, *OPTIONS}
     for name in SECRETS:
         assert f"${{{name}:-" not in TEXT
         assert f"${{{name}:?" in TEXT
@@ -78,35 +93,17 @@ def test_secrets_are_generated_once(tmp_path: Path) -> None:
     assert (tmp_path / "docker" / ".env").stat().st_mode & 0o077 == 0
 
 
-# The images ------------------------------------------------------------------------------------
+# The image ------------------------------------------------------------------------------------
 
 
-def stages(file: str) -> dict[str, list[str]]:
-    stages: dict[str, list[str]] = {}
-    for line in re.sub(r"\\\n", " ", (DOCKER / file).read_text()).splitlines():
-        if line.startswith("FROM "):
-            stages[line.split()[-1]] = lines = []
-        elif stages and re.match(r"[A-Z]+ ", line):
-            lines.append(line)
-    return stages
-
-
-@pytest.mark.parametrize("file", BUILT)
-def test_images_are_built_from_a_pinned_base(file: str) -> None:
-    text = (DOCKER / file).read_text()
-    assert re.findall(r"^ARG BASE=(.*)$", text, re.MULTILINE) == ["debian:12.12-slim"]
-    assert "\nADD " not in text
-    allowed = {*stages(file), "${BASE}", "${BUILD_BASE}"}
-    assert {line.split()[1] for line in text.splitlines() if line.startswith("FROM ")} <= allowed
-    built = [service["build"] for service in SERVICES.values() if "build" in service]
-    assert {build["args"]["BASE"] for build in built} == {"${BASE:-debian:12.12-slim}"}
-
-
-@pytest.mark.parametrize(("file", "stage"), [(BUILT[0], "image"), *((f, "${BASE}") for f in BUILT[1:])])
-def test_an_image_runs_as_an_ordinary_user(file: str, stage: str) -> None:
-    lines = stages(file)[stage]
-    assert [line for line in lines if line.startswith("USER ")] == ["USER mcvrp"]
-    assert not re.search(r"^(ARG|ENV) .*(SECRET|TOKEN|PASSWORD|ACCESS_KEY)", "\n".join(lines), re.MULTILINE)
+def test_the_image_is_built_from_a_pinned_base_and_runs_as_an_ordinary_user() -> None:
+    assert re.findall(r"^ARG BASE=(.*)$", DOCKERFILE, re.MULTILINE) == ["debian:12.12-slim"]
+    (build,) = [service["build"] for service in SERVICES.values() if "build" in service]
+    assert build["args"]["BASE"] == "${BASE:-debian:12.12-slim}"
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BUILD_BASE}", "build", "${BASE}"}
+    assert "\nADD " not in DOCKERFILE
+    assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE) == ["mcvrp"]
+    assert not re.search(r"^(ARG|ENV) .*(SECRET|TOKEN|PASSWORD|ACCESS_KEY)", DOCKERFILE, re.MULTILINE)
 
 
 def test_pytorch_is_the_one_of_the_constraints() -> None:
