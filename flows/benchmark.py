@@ -9,7 +9,7 @@ from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.config.validation import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
-from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -46,6 +46,16 @@ def benchmark(
     page = f"{folder}/report.html"
     result = BenchmarkResult(summary, opened.url(page), time.monotonic() - began)
     paths = {"the benchmark": folder, "the report": page, "tables": f"{folder}/tables"}
-    body = benchmark_tables(result), gallery(opened, f"{folder}/figures"), links(opened, paths)
+    pictures = album(opened, benchmark_pictures(benchmark.run))
+    body = benchmark_tables(result), pictures, links(opened, paths)
     show_figures(f"benchmark {benchmark.run}", f"Benchmark {benchmark.run}", benchmark_figures(result), *body)
     return result
+
+
+def benchmark_pictures(run: str) -> dict[str, str]:
+    """Return the paths of the pictures of a benchmark that Prefect shows, by their names."""
+    folder = layout.benchmark_dir(run)
+    return {
+        "Gaps and times": f"{folder}/figures/gap-time.png",
+        "A day routed": f"{folder}/figures/solution.png",
+    }

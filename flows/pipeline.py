@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from mcvrp.flows.attention import attention
-from mcvrp.flows.benchmark import benchmark
+from mcvrp.flows.benchmark import benchmark, benchmark_pictures
 from mcvrp.flows.city import city
 from mcvrp.flows.config.inputs import checked_before, is_checked, open_store
 from mcvrp.flows.config.preflight import check_pipeline
@@ -48,8 +48,7 @@ def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, s
     pictures = {
         "Map of the addresses": layout.city_map(pipeline.city.name),
         "Losses": layout.run_losses(pipeline.train.run),
-        "Gaps and times": f"{folder}/figures/gap-time.png",
-        "A day routed": f"{folder}/figures/solution.png",
+        **benchmark_pictures(pipeline.benchmark.summary.run),
     }
     paths = {
         "the city": layout.city_dir(pipeline.city.name),

@@ -113,10 +113,5 @@ def section(title: str, *parts: str) -> str:
     return f"## {title}\n\n{text}" if text else ""
 
 
-def code_block(language: str, text: str) -> str:
-    """Return ``text`` as a block of code in ``language``."""
-    return f"```{language}\n{text.strip()}\n```"
-
-
 def _joined(*parts: str) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())

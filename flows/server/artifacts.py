@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 from uuid import UUID
 
 import pandas as pd
@@ -123,12 +122,6 @@ def links(store: Store, paths: Mapping[str, str]) -> str:
 def picture(name: str, png: bytes) -> str:
     """Return ``png`` as Markdown, embedded."""
     return image(name, f"data:image/png;base64,{base64.b64encode(png).decode()}")
-
-
-def gallery(store: Store, folder: str) -> str:
-    """Return the PNG files directly in ``folder`` as Markdown, as many as fit the page."""
-    paths = map(PurePosixPath, store.list(folder))
-    return album(store, {p.stem: str(p) for p in paths if p.suffix == ".png" and str(p.parent) == folder})
 
 
 def album(store: Store, paths: Mapping[str, str]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.markdown import card, code_block, escaped, section, table
+from mcvrp.storage.markdown import card, escaped, section, table
 from mcvrp.storage.nights import NightRecord
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
@@ -21,8 +20,9 @@ from mcvrp.tasks.support.progress import duration
 # Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
 _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
 _COMPARISON_NOTE = (
-    "Costs are means; the change is that of the mean cost. A size rules out a promotion if its mean cost has "
-    f"grown by more than the tolerance, significantly, on at least {LEAST_PAIRS} instances."
+    "Drawn instances are of this night alone and in no benchmark, held-out ones driven days that no night "
+    "trains on. Costs are means; the change is that of the mean cost. A size rules out a promotion if its "
+    f"mean cost has grown by more than the tolerance, significantly, on at least {LEAST_PAIRS} instances."
 )
 
 
@@ -66,32 +66,23 @@ def read_metrics(store: Store, model: str, name: str) -> NightMetrics:
 def write_card(store: Store, model: str, record: NightRecord) -> None:
     """Write the README of a decided night."""
     metrics = read_metrics(store, model, record.name)
-    mix = metrics.mix.dataset
     decision = f"Version {record.challenger} was promoted"
     if not record.applied:
         kept = f"version {record.champion} stays champion"
         decision = f"Version {record.challenger} was not promoted, {kept}"
-    sentence = f"{decision}: {'; '.join(record.reasons)}."
-    spec = store.get_json(layout.night_spec(model, record.name))
     text = card(
         f"Night {record.number} of `{model}`",
-        figures(record, metrics),
+        {
+            "champion before": f"version {record.champion}",
+            "challenger": f"version {record.challenger}",
+            "training data": f"{learned(metrics)}: dataset `labels/{metrics.mix.dataset}`",
+            "driven days": f"{len(record.days):,}",
+            **{f"p-value ({part} instances)": f"{p:.3g}" for part, p in metrics.p_values.items()},
+            "duration of the last attempt": duration(metrics.seconds),
+        },
         gained(metrics),
         comparison(metrics),
-        section("Spec", code_block("json", json.dumps(spec, indent=2))),
-        f"The training data is the dataset `labels/{mix}`, the training run is `training/{mix}`. "
-        "`mcvrp nightly` wrote this folder; `mcvrp rollback` reverts a promotion.",
-        lead=f"**{escaped(sentence)}**",
-        files={
-            "comparison.parquet": "one row per instance: part (drawn: trial instances of this trial only, "
-            f"from the split `trial` with seed {spec['seed']}, never used by a benchmark; held-out: driven "
-            "days that no night trains on), customers, name, best cost of either version, infinite if it "
-            "found no feasible solution",
-            "metrics.json": "the figures above",
-            "spec.json": "the spec above",
-            "night.json": "the decision, written last",
-            **({"improved/": "the improved labels, one folder per size"} if metrics.gains else {}),
-        },
+        lead=f"**{escaped(decision)}: {escaped('; '.join(record.reasons))}.**",
         made=provenance_line(record.provenance),
     )
     store.put(layout.night_readme(model, record.name), text.encode())
@@ -103,23 +94,6 @@ def learned(metrics: NightMetrics) -> str:
     rows = sum(mix.rows.values())
     share = 100 * mix.fresh / rows
     return f"{rows:,} labels, {share:.0f} % from fresh days, each day repeated {mix.times} times"
-
-
-def figures(record: NightRecord, metrics: NightMetrics) -> Mapping[str, str]:
-    """Return the key figures of a night."""
-    sizes = metrics.mix.rows
-    p_values = {f"p-value ({part} instances)": f"{p:.3g}" for part, p in metrics.p_values.items()}
-    return {
-        "champion before": f"version {record.champion}",
-        "challenger": f"version {record.challenger}",
-        "champion after": f"version {record.now}",
-        "training data": learned(metrics),
-        "sizes": f"{min(sizes)} to {max(sizes)} customers",
-        "old labels": f"dataset `{record.old}`",
-        "driven days": f"{len(record.days):,}",
-        **p_values,
-        "duration of the last attempt": duration(metrics.seconds),
-    }
 
 
 def comparison(metrics: NightMetrics) -> str:

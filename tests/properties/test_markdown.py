@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -11,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mcvrp.flows.cli.output import markdown_text
-from mcvrp.flows.server.artifacts import gallery, links
+from mcvrp.flows.server.artifacts import links
 from mcvrp.model.errors import printable
 from mcvrp.storage.markdown import cell, code, escaped, image, table, unescaped
 from mcvrp.storage.store.store import Store
@@ -69,15 +68,8 @@ def test_a_picture_is_one(name: str, address: str) -> None:
 
 
 def test_documents_show_names_as_they_are(store: Store) -> None:
-    store.put(f"benchmarks/b/figures/{EVIL.rstrip(chr(92))}.png", base64.b64decode("iVBORw0KGgo="))
-    pictures = gallery(store, "benchmarks/b/figures")
-    for text, pictures_in_it in (
-        (pictures, 1),
-        (links(store, {"orders": "orders/a`b<c>.csv"}), 0),
-    ):
-        types = [token.type for token in tokens(text)]
-        assert types.count("image") == pictures_in_it
-        assert not {"link_open", "html_inline", "html_block"} & set(types)
+    types = {token.type for token in tokens(links(store, {"orders": "orders/a`b<c>.csv"}))}
+    assert not {"image", "link_open", "html_inline", "html_block"} & types
 
 
 @pytest.mark.parametrize("name", ["https://evil.example", "www.evil.example", "a@evil.example"])

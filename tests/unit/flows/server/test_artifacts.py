@@ -14,7 +14,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from mcvrp.flows.server import artifacts
-from mcvrp.flows.server.artifacts import gallery, links
+from mcvrp.flows.server.artifacts import album, links
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
 
@@ -87,16 +87,12 @@ def test_a_server_that_is_away_delays_and_stops_no_work(monkeypatch: pytest.Monk
     assert attempts == [(key, 0) for key in keys]
 
 
-def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
+def test_an_album_shows_what_exists_and_fits(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store")
     store.put("f/gaps.png", b"small")
     store.put("f/huge.png", bytes(2_000_000))
-    store.put("f/gaps.svg", b"<svg/>")
-    store.put("f/deep/other.png", b"small")
-    shown = gallery(store, "f")
-    inside = base64.b64encode(b"small").decode()
-    assert shown == f"![gaps](data:image/png;base64,{inside})"
-    assert gallery(store, "none") == ""
+    shown = album(store, {"gaps": "f/gaps.png", "huge": "f/huge.png", "none": "f/none.png"})
+    assert shown == f"![gaps](data:image/png;base64,{base64.b64encode(b'small').decode()})"
 
 
 def test_files_are_shown_by_their_addresses(tmp_path: Path) -> None:
