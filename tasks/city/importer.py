@@ -20,7 +20,7 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import METRES, counted, length_text, listed
+from mcvrp.tasks.support.text import METRES, counted, length_text, listed, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
@@ -62,7 +62,7 @@ def import_city(
     lonlat = read.places if read.degrees else None
     own = spec.columns, spec.dates, table.dialect.separator, tuple(sorted(read.numeric))
     addresses = Addresses(read.ids, lonlat, projection, read.further, *own)
-    notes = (*read.notes, *_notes(city), *_far(city, addresses))
+    notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
     return _planned(city, addresses, notes, roads)
 
 
@@ -114,7 +114,7 @@ def extend_city(
         capacity=city.capacity,
     )
     count = "1 new address" if len(new.ids) == 1 else f"{len(new.ids):,} new addresses"
-    notes = [*read.notes, count]
+    notes = [*read.notes, count, *times_of_day(new.further)]
     if known:
         notes.append(f"{known:,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:

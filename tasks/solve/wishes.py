@@ -14,7 +14,7 @@ import numpy as np
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular, column_key
 from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, seconds_with_unit
-from mcvrp.tasks.support.text import listed, time_text
+from mcvrp.tasks.support.text import listed, time_text, times_of_day
 
 SERVICE, PRIORITY = ("service", "service_time", "service_duration"), "priority"
 _OTHER_UNIT = re.compile(r"(?:.*[^a-z])?(?:min|minut\w*|h|hours?)[^a-z]*")  # at the end of a column's name
@@ -93,6 +93,7 @@ def notes_on(
     options = {title: _option(fields.get(title, column_key(title))) for title in further}
     unused = [f"{title} counts with {option} only" for title, option in options.items() if option]
     yield "; ".join([f"further columns of the orders, carried into the routes: {listed(further)}", *unused])
+    yield from times_of_day(further)
     others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
     if spec.drop and wishes.priority is None:
         yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 _KILOMETRES = 2000.0  # metres from which kilometres are used
 _SECONDS = ("s", "sec", "second", "seconds")
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # per unit of time
+_HOUR = r"(?:[01]?\d|2[0-4])"
+_TIME_OF_DAY = re.compile(  # 8:00, 8h30, 10.30 Uhr, 5 pm
+    rf"(?i)(?<![\w:.,]){_HOUR}(?::[0-5]\d|(?:\.[0-5]\d)?\s?(?:h(?:[0-5]\d)?|uhr|[ap]\.?m))(?![^\W_])"
+)
 
 
 def format_seconds(seconds: float) -> str:
@@ -56,6 +61,17 @@ def time_text(seconds: float) -> str:
     if large >= 60:
         units, (large, small) = ("h", "min"), divmod(round(seconds / 60), 60)
     return " ".join(f"{k} {unit}" for k, unit in zip((large, small), units, strict=True) if k) or "0 s"
+
+
+def times_of_day(columns: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return a note on the ``columns``, texts by title, of whose cells most have a time of day, if any."""
+    filled = {title: list(filter(None, texts)) for title, texts in columns.items()}
+    timed = [
+        title
+        for title, texts in filled.items()
+        if 2 * sum(bool(_TIME_OF_DAY.search(text)) for text in texts) > len(texts)
+    ]
+    return [f"{listed(timed)}: looks like times of day, which no routes here respect"] if timed else []
 
 
 def counted(number: int, noun: str) -> str:

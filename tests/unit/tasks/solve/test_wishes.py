@@ -10,6 +10,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.importer import import_city
+from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -84,3 +86,24 @@ def test_columns_that_are_not_used_are_named(store: Store) -> None:
     for spec in ({}, {"drop": True, "columns": {"priority": "Rang"}}, {"shift": 600, "service": 9}):
         assert not any("not used" in note for note in day(store, header, "matin;1", "soir;2", **spec).notes)
     assert day(store, "priority", 1, drop=True).notes == ()
+
+
+TIMES = ["8:00", "08:00-10:00", "8h-10h", "entre 8h30 et 10h", "8-10h", "10.30 Uhr", "until 5 pm", "08:15:00"]
+
+
+@pytest.mark.parametrize("cell", TIMES)
+def test_times_of_day_are_named_as_not_respected(store: Store, cell: str) -> None:
+    """Whatever their column is called; in orders and in addresses."""
+    note = "Créneau: looks like times of day, which no routes here respect"
+    assert note in day(store, "Créneau", cell, "", cell).notes
+    store.put("own.csv", f"id;x;y;depot;Créneau\nd;0;0;1;\na;1;1;;{cell}\n".encode())
+    spec = AddressFile(file="store:own.csv")
+    assert note in import_city(store, spec).notes
+
+
+def test_other_texts_are_no_times_of_day(store: Store) -> None:
+    """Also a note with a time among others."""
+    for cell in ("2026-11-30", "12", "8.30", "12 hens", "3:99", "Box 24", "1:2"):
+        assert not any("times of day" in note for note in day(store, "note", cell).notes)
+    notes = day(store, "note", "ring at 8:00", "second floor", "dog").notes
+    assert not any("times of day" in note for note in notes)
