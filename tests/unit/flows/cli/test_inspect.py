@@ -67,7 +67,7 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())], (), 0)
     with pytest.raises(McvrpError, match=layout.label_spec("night-shift")):
         verify_dataset(store, "night-shift")
-    with pytest.raises(McvrpError, match=r"no dataset 'night-shft' .*there are: .*night-shift"):
+    with pytest.raises(McvrpError, match=r"dataset 'night-shft' .*there are: .*night-shift"):
         verify_dataset(store, "night-shft")
 
 
