@@ -17,15 +17,14 @@ def rebuild_manifest(dataset: Dataset, provenance: Provenance | None = None) -> 
     """
     store, name = dataset.store, dataset.name
     path = layout.label_spec(name)
-    spec = store.get_json(path) if store.exists(path) else None
-    provenance = provenance_in(spec) or provenance
+    if store.exists(path):
+        provenance = provenance_in(store.get_json(path))
     manifest = {
         "dataset": name,
         "fingerprint": dataset.fingerprint(),
         "rows": sum(file.footer.rows for file in dataset.label_files),
         "absent": sum(len(file.footer.absent) for file in dataset.label_files),
         "bytes": sum(file.bytes for file in dataset.label_files),
-        "spec": {key: spec[key] for key in spec if key != FIELD} if isinstance(spec, dict) else spec,
         FIELD: asdict(provenance) if provenance else None,
     }
     store.put_json(layout.manifest(name), manifest)

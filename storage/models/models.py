@@ -133,7 +133,7 @@ def model_card(store: Store, name: str, version: int | str | None = None) -> Mod
             "UI: the flow train)"
         )
     if number is not None or version in ALIASES:
-        wanted = version if version in ALIASES else f"version {number}"
+        wanted = version if number is None else f"version {number}"
         raise McvrpError(
             f"model {name!r} has no {wanted}, it has version {', '.join(map(str, numbers))}: name one by its "
             f"number, or make one the champion (mcvrp promote {name} VERSION)"

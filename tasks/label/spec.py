@@ -285,7 +285,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
     where, fields = store.url(layout.label_spec(dataset)), SpecDocument.read(store, dataset).fields
     if not fields:
-        raise McvrpError(f"there is no {where}: mcvrp label with the dataset's preset writes it")
+        raise McvrpError(f"there is no {where}: mcvrp label writes it, except for nights and rounds")
     own = {name: fields[name] for name in fields.keys() - {"city_id", "schema_version", FIELD}}
     try:
         spec = LabelSpec.model_validate({**own, "dataset": dataset, "tuned": bool(fields.get("tuned"))})

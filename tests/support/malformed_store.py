@@ -111,7 +111,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     _stored("no card", lambda s: load_city(s, "c"), "is not JSON", _put(layout.city_card("c"), b"{")),
     _stored("no city", lambda s: load_city(s, "lyon"), "no city 'lyon'"),
     _stored("no model", lambda s: model_card(s, "n"), "no model 'n'"),
-    _stored("no version", lambda s: model_card(s, "m", 9), "no version 9, it has 1"),
+    _stored("no version", lambda s: model_card(s, "m", 9), "no version 9, it has version 1"),
     _stored("no alias", lambda s: model_card(s, "m", "challenger"), "no challenger"),
     _stored(
         "an alias of nothing",

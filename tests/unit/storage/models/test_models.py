@@ -54,7 +54,7 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
     with pytest.raises(McvrpError, match="no version 4, it has version 1, 2, 3"):
         model_card(store, "m", "4")
     store.delete(layout.model_dir("m", 1))
-    with pytest.raises(McvrpError, match=r"no champion, it has version 2, 3: .*mcvrp promote m VERSION"):
+    with pytest.raises(McvrpError, match=r"no version 1, it has version 2, 3: .*mcvrp promote m VERSION"):
         model_card(store, "m", "champion")
     store.delete(layout.champion_dir("m"))
     with pytest.raises(McvrpError, match=r"no champion, it has version 2, 3: .* .mcvrp promote m VERSION"):
