@@ -131,7 +131,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         kept = len(decided.routes) if decided else 0
         require_possible(rest, limits_text(limits, problem.unit), addresses, kept)
     if search := SOLVERS.get(spec.by):
-        search.require_costs(problem, "use --by hgs")
+        search.require_costs(problem)
     card, without = _card(store, request, spec, problem, name)
     digest = _digest(day)
     return Planned(

@@ -13,7 +13,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.budgets import Budget
-from mcvrp.tasks.solvers.solver import USE_ANOTHER, Costs, Limits, Search, Solver, require_costs
+from mcvrp.tasks.solvers.solver import Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
@@ -98,9 +98,9 @@ class SolverEntry:
         """Return whether its searches support all ``limits`` that are set."""
         return limits.given.keys() <= set(self.limits)
 
-    def require_costs(self, city: City, hint: str = USE_ANOTHER) -> None:
+    def require_costs(self, city: City) -> None:
         """Raise McvrpError if it does not support the costs of ``city``."""
-        require_costs(self.label, self.costs, city, hint)
+        require_costs(self.label, self.costs, city)
 
 
 def lkh_seconds(budget: Budget, n: int) -> float:

@@ -138,13 +138,12 @@ class Search(Solver, Protocol):
 
 Costs = Literal["any", "straight"]  # straight: straight lines, no cost matrix
 Run = Callable[[City, Instance, int], Solution]
-USE_ANOTHER = "use solver hgs or pyvrp (--set label.solver=hgs)"
 
 
-def require_costs(label: str, costs: Costs, city: City, hint: str = USE_ANOTHER) -> None:
+def require_costs(label: str, costs: Costs, city: City) -> None:
     """Raise McvrpError if the solver ``label``, which supports ``costs``, does not support the city's."""
     if costs == "straight" and city.matrix is not None:
-        raise McvrpError(f"{label} takes straight lines only and the city has a matrix: {hint}")
+        raise McvrpError(f"{label} takes straight lines only and the city has a matrix: use hgs or pyvrp")
 
 
 def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int) -> Answer:

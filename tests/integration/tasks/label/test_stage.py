@@ -169,7 +169,7 @@ def test_a_solver_of_straight_lines_does_not_label_one_way_costs(store: Store) -
     matrix = CITY.costs(np.arange(61))
     city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
     wanted = spec(largest=20, count=3)
-    with pytest.raises(McvrpError, match="use solver hgs"):
+    with pytest.raises(McvrpError, match="use hgs or pyvrp"):
         label_missing(store, city, wanted.model_copy(update={"solver": "lkh3"}))
     assert label_missing(store, city, wanted).new == 3
     assert load_labels(store, "d", 20).costs.min() > 0

@@ -111,7 +111,7 @@ def test_it_solves_the_costs_that_it_claims_and_refuses_others(name: str) -> Non
             costs(made(name), day, city=city)
             continue
         for refuse in (SOLVERS[name].require_costs, lambda city, day=day: costs(made(name), day, city=city)):
-            with pytest.raises(McvrpError, match="use solver hgs or pyvrp"):
+            with pytest.raises(McvrpError, match="use hgs or pyvrp"):
                 refuse(city)
 
 

@@ -174,7 +174,7 @@ def test_a_search_of_straight_lines_refuses_a_matrix(tmp_path: Path, monkeypatch
     monkeypatch.setitem(SOLVERS._entries, "lines", replace(SOLVERS["hgs"], costs="straight"))
     store = Store.open(tmp_path)
     save_city(store, "one-way", one_way_city())
-    with pytest.raises(McvrpError, match="use --by hgs"):
+    with pytest.raises(McvrpError, match="use hgs or pyvrp"):
         day_plan(store, {1: 3}, city="one-way", by="lines")
 
 
