@@ -47,8 +47,6 @@ class Addresses:
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each of m + 1 texts
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
-    separator: str = ","  # of their file, if it is CSV
-    numeric: tuple[str, ...] = ()  # titles of ``further`` whose cells are numbers if they look like it
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:
@@ -92,10 +90,12 @@ class RoadFacts:
     profile: str | None = None  # of an extract: "car", or the name of a .lua file with its checksum
     extract: str | None = None  # its SHA-256
     snap: float  # largest distance of an address to its road in metres
-    # longitude and latitude of the addresses that were too far from any road or cut off, by id
-    left_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    version: str | None = None  # of OSRM, if it was started for an extract
-    date: str = ""  # on which the server was asked
+
+    @property
+    def text(self) -> str:
+        """By what, along whose roads and with what profile costs are: "time, Helsinki.osm.pbf, car"."""
+        extract = f" ({self.extract[:8]})" if self.extract else ""
+        return ", ".join(filter(None, (self.by, f"{self.source}{extract}", self.profile)))
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,6 @@ class CityCard:
     extends: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
-    separator: str = ","
-    numeric: tuple[str, ...] = ()
     provenance: Provenance | None = None
     roads: RoadFacts | None = None
 
@@ -164,8 +162,6 @@ def save_city(
         parent=city.ancestors[-1] if city.extends else None,
         columns=addresses.columns if addresses else {},
         dates=addresses.dates if addresses else None,
-        separator=addresses.separator if addresses else ",",
-        numeric=addresses.numeric if addresses else (),
         provenance=provenance,
         roads=roads,
     )
@@ -229,9 +225,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, but its card names {shown(card.city_id)}: {_AGAIN}"
         )
-    own = card.columns, card.dates, card.separator, card.numeric
     ids = ids or Addresses.numbered(city.customers).ids
-    addresses = Addresses(ids, lonlat, card.projection, further, *own)
+    addresses = Addresses(ids, lonlat, card.projection, further, card.columns, card.dates)
     return StoredCity(name, city, addresses, card.source, card.provenance, card.roads)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.city import nfc
-from mcvrp.model.errors import shown
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
@@ -48,7 +48,6 @@ class AddressTable:
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns, by title
-    numeric: frozenset[str] = frozenset()  # titles of those with numbers, as in `Tabular`
 
     def taking(self, order: NDArray[np.integer[Any]]) -> AddressTable:
         """Return the addresses at ``order``, of which none is marked as the depot."""
@@ -84,20 +83,14 @@ def address_table(
     marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
     used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
-    further, own = table.others(used), (table.name, tuple(ids), places, degrees, marked, table.rows)
-    return AddressTable(*own, table.notes, further, table.numeric.intersection(further))
-
-
-def _missing(table: Tabular, what: str, names: str) -> str:
-    columns = listed(table.titles.values(), most=10)
-    return f"there {what} (columns: {columns}): rename some, or give --columns {names}{table.sheets}"
+    own = table.name, tuple(ids), places, degrees, marked, table.rows, table.notes
+    return AddressTable(*own, table.others(used))
 
 
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        faults.add(_missing(table, "is no column id", "id=NAME"))
-        return []
+        raise table.lacks("id", "rename one, or give --columns id=NAME")
     ids = table.ids(column).tolist()
     first: dict[str, int] = {}
     for name, row in zip(ids, table.rows.tolist(), strict=True):
@@ -116,19 +109,17 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
     """Return the coordinates, ``(N, 2)``, and whether they are degrees: longitude and latitude."""
     lat, lon, x, y = (table.column(*names) for names in (_LAT, _LON, ("x",), ("y",)))
     if lat and lon and (x or y):
-        faults.add("there are both lat, lon and x, y: keep one pair of columns")
-    elif lat and lon:
+        raise McvrpError(f"{table.name} has both lat, lon and x, y: keep one pair of columns")
+    if lat and lon:
         places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
         valid = np.all(np.abs(places) <= [180, 90], axis=1)
-        if np.all(np.abs(places[:, 1]) > 90):
-            faults.add(f"no {table.titles[lat]} is within -90 to 90 (swapped with {table.titles[lon]}?)")
         for column, values, most in ((lat, places[:, 1], 90), (lon, places[:, 0], 180)):
             for k in np.flatnonzero(np.abs(values) > most):
                 faults.at(
                     table.rows[k], f"{table.titles[column]} is {values[k]:g}, not within -{most} to {most}"
                 )
         if valid.any():
-            distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
+            distance = kilometres(np.where(valid[:, None], places, 0), np.median(places[valid], axis=0))
             outside = np.flatnonzero(valid & (distance > _WIDEST))
             for k in outside:
                 lat_lon = _shown(places[k, ::-1])
@@ -137,14 +128,12 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
                 hint = "correct them, or import each region separately"
                 faults.add(f"addresses over {_WIDEST:g} km from the center of all: {hint}")
         return places, True
-    elif x and y:
+    if x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
         for k in np.flatnonzero((np.abs(xy) > LARGEST).any(axis=1)):
             faults.at(table.rows[k], f"{_shown(xy[k])} is beyond {LARGEST:g}")
         return xy, False
-    else:
-        faults.add(_missing(table, "are no columns lat and lon, or x and y", "lat=NAME --columns lon=NAME"))
-    return np.zeros((len(table), 2)), False
+    raise table.lacks("lat and lon, or x and y", "rename some, or give --columns lat=NAME --columns lon=NAME")
 
 
 def _shown(place: NDArray[np.float64]) -> str:
@@ -157,9 +146,9 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
     marks = [mark.lower().removesuffix(".0") for mark in cells]
     marked = [k for k, mark in enumerate(marks) if mark in YES]
     if depot is not None:
-        if depot not in ids and ids:
+        if depot not in ids:
             faults.add(f"depot {shown(depot)} is not an id in the file")
-        elif ids and (others := [shown(ids[k]) for k in marked if ids[k] != depot]):
+        elif others := [shown(ids[k]) for k in marked if ids[k] != depot]:
             faults.add(
                 f"column {table.titles[str(column)]} marks {listed(others)}, but --depot is {shown(depot)}: "
                 "omit it, or correct the column"
@@ -188,10 +177,7 @@ def coordinate_unit(city: City, addresses: Addresses | None) -> str:
 
 def centred(lonlat: NDArray[np.float64]) -> str:
     """Return the PROJ string of the projection centred on ``lonlat`` ``(N, 2)``."""
-    lon, lat = lonlat.T
-    east = _from(lon[0], lon)  # the city may cross the antimeridian
-    lon_0 = (lon[0] + (east.min() + east.max()) / 2 + 180) % 360 - 180
-    lat_0 = (lat.min() + lat.max()) / 2
+    lon_0, lat_0 = (lonlat.min(axis=0) + lonlat.max(axis=0)) / 2
     return (
         f"+proj=tmerc +lat_0={_coordinate(lat_0)} +lon_0={_coordinate(lon_0)} +k=1 +x_0=0 +y_0=0 "
         "+ellps=WGS84 +units=m +no_defs"
@@ -210,17 +196,6 @@ def kilometres(lonlat: NDArray[np.float64], centre: NDArray[np.float64]) -> NDAr
     lon_0, lat_0 = np.radians(centre)
     half = np.sin((lat - lat_0) / 2) ** 2 + np.cos(lat) * np.cos(lat_0) * np.sin((lon - lon_0) / 2) ** 2
     return 2 * _EARTH * np.arcsin(np.sqrt(np.clip(half, 0, 1)))
-
-
-def median_place(lonlat: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median longitude and latitude of ``lonlat``, ``(2,)``."""
-    lon = lonlat[:, 0]
-    east = float(np.median(_from(lon[0], lon)))
-    return np.array([(lon[0] + east + 180) % 360 - 180, float(np.median(lonlat[:, 1]))])
-
-
-def _from(lon_0: float, lon: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (lon - lon_0 + 180) % 360 - 180
 
 
 def _coordinate(value: float) -> str:

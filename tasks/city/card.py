@@ -13,9 +13,8 @@ from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import coordinate_unit
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, listed, unit_text
+from mcvrp.tasks.support.text import length_text, unit_text
 
-_LISTED = 10  # addresses
 _INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # area in square points of all addresses, and of one
 
 
@@ -55,7 +54,7 @@ def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None 
         "output classes": f"{city.classes:,}, of them {city.spare:,} reserved for future addresses",
     }
     if roads is not None:
-        facts |= _road_facts(roads)
+        facts["roads"] = code(roads.text)
     if addresses is not None:
         facts["depot"] = code(addresses.ids[DEPOT])
         if addresses.lonlat is not None:
@@ -74,14 +73,6 @@ def _costs(city: City, roads: RoadFacts | None) -> str:
         return f"straight lines, in {unit_text(city.unit)}"
     kind = "symmetric" if city.symmetric else "asymmetric"
     return f"{f'{roads.by} along roads' if roads else 'from a matrix'}, in {city.unit}, {kind}"
-
-
-def _road_facts(roads: RoadFacts) -> dict[str, str]:
-    made = f"profile {roads.profile}, SHA-256 {roads.extract[:16]}" if roads.extract else "its own profile"
-    return {
-        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}",
-        "left out": listed(map(code, roads.left_out), _LISTED),  # all are in city.json
-    }
 
 
 def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:

@@ -12,7 +12,6 @@ from mcvrp.model.city import MOST_COST, is_cost
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import listed
 
 _NUMPY = b"\x93NUMPY"
 
@@ -58,11 +57,8 @@ def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
 
 def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     table = read_tabular(name, data)
-    absent = [column for column in ("from", "to", "cost") if column not in table.frame]
-    if absent:
-        columns = listed(table.titles.values(), most=8)
-        expected = "name its columns from, to and cost"
-        raise McvrpError(f"{name} has no column {absent[0]} (columns: {columns}): {expected}")
+    if absent := [column for column in ("from", "to", "cost") if column not in table.frame]:
+        raise table.lacks(absent[0], "name its columns from, to and cost")
     faults = Faults(name)
     index = {name: k for k, name in enumerate(ids)}
     ends = []

@@ -20,12 +20,11 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import METRES, counted, length_text, listed, times_of_day
+from mcvrp.tasks.support.text import METRES, counted, length_text, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
 _MOVED, _MOVED_SHARE = 1.0, 1e-4
-_FAR, _MOST = 5.0, 0.75  # far: so many times as far away as this share of all addresses
 
 
 def import_city(
@@ -52,7 +51,7 @@ def import_city(
     read = read.taking(order)
     if spec.roads:
         roads = on_roads(read, spec.roads, cache, None, stored)
-        read, matrix, unit = roads.read, roads.costs, UNITS[roads.facts.by]
+        matrix, unit = roads.costs, UNITS[roads.facts.by]
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     projection = centred(read.places) if read.degrees else None
@@ -60,10 +59,9 @@ def import_city(
     xy = _coordinates(read.name, read.places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=spec.demand, capacity=spec.capacity)
     lonlat = read.places if read.degrees else None
-    own = spec.columns, spec.dates, table.dialect.separator, tuple(sorted(read.numeric))
-    addresses = Addresses(read.ids, lonlat, projection, read.further, *own)
-    notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
-    return _planned(city, addresses, notes, roads)
+    addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
+    notes = (*read.notes, *_notes(city), *times_of_day(read.further))
+    return PlannedCity(city, addresses, roads.facts if roads else None, notes)
 
 
 def extend_city(
@@ -87,13 +85,10 @@ def extend_city(
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
     _check_places(parent, read, xy, node)
     known, new = int(np.sum(node != UNKNOWN)), read.taking(np.flatnonzero(node == UNKNOWN))
-    roads = _extended_roads(parent, spec, new, cache, stored) if new.ids else None
-    new = roads.read if roads else new
     if not new.ids:
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    numeric = tuple(title for title in old.numeric if title in read.numeric or title not in read.further)
-    own = {**spec.columns, **old.columns}
-    named = replace(old, columns=own, dates=spec.dates or old.dates, numeric=numeric)
+    roads = _extended_roads(parent, spec, new, cache, stored)
+    named = replace(old, columns={**spec.columns, **old.columns}, dates=spec.dates or old.dates)
     addresses = named.extended(new.ids, new.places if read.degrees else None, new.further)
     spare = city.spare - len(new.ids) if spec.spare is None else spec.spare
     if spare < 0:
@@ -119,13 +114,7 @@ def extend_city(
         notes.append(f"{known:,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
         notes.append("the number of output classes has changed: retrain models, labels stay valid")
-    return _planned(child, addresses, tuple(notes), roads)
-
-
-def _planned(city: City, addresses: Addresses, notes: tuple[str, ...], roads: OnRoads | None) -> PlannedCity:
-    if roads is None:
-        return PlannedCity(city, addresses, notes=notes)
-    return PlannedCity(city, addresses, roads.facts, (*notes, *roads.notes))
+    return PlannedCity(child, addresses, roads.facts if roads else None, tuple(notes))
 
 
 def _read_extension(
@@ -258,18 +247,6 @@ def _extended_matrix(
         )
     faults.check()
     return matrix
-
-
-def _far(city: City, addresses: Addresses) -> list[str]:
-    """Return a note on addresses that are far from all others: their coordinates may be mistyped.
-
-    Neither the median of all nor the distance of most of them from it depends on a few such addresses.
-    """
-    distance = np.hypot(*(city.xy - np.median(city.xy, axis=0)).T)
-    usual = float(np.quantile(distance, _MOST, method="inverted_cdf"))
-    far = np.flatnonzero((distance > _FAR * usual) & (usual > 0))
-    names = listed(shown(addresses.ids[k]) for k in far)
-    return [f"far from all others, check the coordinates: {names}"] if names else []
 
 
 def _notes(city: City) -> list[str]:

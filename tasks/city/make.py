@@ -133,7 +133,6 @@ def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
         further=new.further or old.further,
         columns=new.columns or old.columns,
         dates=new.dates or old.dates,
-        numeric=new.numeric if new.further else old.numeric,
     )
     kept, now = ((dict(each.further), dict(each.columns), each.dates) for each in (old, new))
     notes = () if kept == now else ("further columns of its addresses were updated",)
@@ -143,23 +142,17 @@ def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
 def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: str) -> None:
     old, new = stored.city, planned.city
     if old.city_id != new.city_id:
-        mixed_up = stored.source == "imported" and planned.addresses is None
-        hint = f", or remove it if nothing refers to it (mcvrp city remove {stored.name})"
-        if mixed_up:
-            hint = ", or set city.source = imported to use the existing one"
-        if planned.addresses and set(planned.addresses.ids) > set(stored.addresses.ids):
-            hint = f", or add the new addresses by mcvrp city extend {stored.name}"
         raise McvrpError(
             f"{store.url()} has another city named {stored.name!r} ({old.customers} customers, id "
-            f"{old.city_id}; {what}, id {new.city_id}): choose another name{hint}"
+            f"{old.city_id}; {what}, id {new.city_id}): choose another name, extend it (mcvrp city extend "
+            f"{stored.name}), or remove it if nothing refers to it (mcvrp city remove {stored.name})"
         )
     differing = [name for name in _SETTINGS if getattr(old, name) != getattr(new, name)]
     if planned.addresses is not None and planned.addresses.ids != stored.addresses.ids:
         differing.append("ids")
     if differing:
-        ranges = set(differing) <= {"demand", "capacity"}
-        change = f"change it by mcvrp city set {stored.name}, or " if ranges else ""
         raise McvrpError(
             f"{store.url()} has city {stored.name!r} with the same addresses but other "
-            f"{' and '.join(differing)}: {change}choose another name"
+            f"{' and '.join(differing)}: choose another name, or change ranges by mcvrp city set "
+            f"{stored.name}"
         )

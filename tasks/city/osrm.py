@@ -45,11 +45,10 @@ _GRAPH = "graph.osrm"
 
 @dataclass(frozen=True)
 class Osrm:
-    """A server; if it was started here, with its extract's SHA-256 and its version."""
+    """A server; if it was started here, with its extract's SHA-256."""
 
     url: str
     extract: str | None = None
-    version: str | None = None
     most: int = 100  # coordinates of a request; OSRM's own default for tables
     patience: float | None = None  # seconds in which it has to answer
 
@@ -103,8 +102,7 @@ def osrm_again(digest: str, profile: str, folder: Path) -> Iterator[Osrm]:
 
     ``profile`` is that of `storage.cities.RoadFacts`. McvrpError if there is nothing.
     """
-    own = re.fullmatch(r".*\.lua \((\w{8})\)", profile)
-    graph = _kept(digest, own[1] if own else _version(_profile(profile)), folder) / _GRAPH
+    graph = _kept(digest, profile, folder) / _GRAPH
     if not graph.parent.exists():
         raise McvrpError(f"{graph.parent}, which was made of the extract, is not there: give the extract")
     with _started(graph, digest) as server:
@@ -128,9 +126,7 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
                 if process.poll() is not None:
                     raise McvrpError(f"osrm-routed failed ({_last_line(said)}): delete {graph.parent}")
                 time.sleep(0.02)
-            version = re.search(rb"engines, (v[\w.]+)", said)
-            found = version and version[1].decode()
-            yield Osrm(f"http://127.0.0.1:{port}", digest, found, _MOST_COORDINATES)
+            yield Osrm(f"http://127.0.0.1:{port}", digest, _MOST_COORDINATES)
         finally:
             process.kill()
 
@@ -138,7 +134,7 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
     lua, digest = _profile(profile), sha256_of(extract)
-    made = _kept(digest, _version(lua), folder)
+    made = _kept(digest, profile_text(profile), folder)
     made.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{made}.lock"):
         if not made.exists():
@@ -153,13 +149,18 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     return made / _GRAPH, digest
 
 
-def _kept(digest: str, version: str, folder: Path) -> Path:
-    """Return the folder of the graph of the extract with this SHA-256, by this version of a profile."""
-    return folder / "roads" / f"{digest[:16]}-{version}"
+def _kept(digest: str, profile: str, folder: Path) -> Path:
+    """Return the folder of the graph of the extract with this SHA-256, by this `profile_text`."""
+    return folder / "roads" / f"{digest[:16]}-{profile}"
 
 
-def _version(lua: Path) -> str:
-    return sha256_of(lua)[:8]
+def profile_text(profile: str) -> str:
+    """Return the name of a profile, of a .lua file with its checksum: "van-1f2e3d4c.lua"."""
+    if not profile.endswith(".lua"):
+        return profile
+    file = local_path(profile)
+    stem = re.sub(r"\W+", "-", file.stem)  # a part of paths, in which osrm-extract knows no spaces
+    return f"{stem}-{sha256_of(file)[:8]}.lua"
 
 
 def sha256_of(file: Path) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -13,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.model.problem import DEPOT
 from mcvrp.shared_array import shared_array
 from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
-from mcvrp.tasks.city.osrm import Osrm, osrm, sha256_of
+from mcvrp.tasks.city.osrm import Osrm, osrm, profile_text, sha256_of
 from mcvrp.tasks.city.spec import RoadsSpec
 from mcvrp.tasks.files.file_bytes import Faults, local_path
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.text import listed
 
 By = Literal["time", "distance"]
 UNITS: dict[By, str] = {"time": "s", "distance": "m"}
@@ -32,17 +29,10 @@ _SNAP = 300.0  # metres
 
 @dataclass(frozen=True, eq=False)
 class OnRoads:
-    """Addresses ``read``, without those that are left out, and the ``costs`` between all of the city."""
+    """Costs between all addresses of a city, and where they are from."""
 
-    read: AddressTable
     costs: NDArray[np.float64]
     facts: RoadFacts
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        if not (out := self.facts.left_out):
-            return ()
-        return (f"{len(out):,} addresses without a road are left out: {listed(out)}",)
 
 
 def on_roads(
@@ -55,21 +45,21 @@ def on_roads(
     """Return the costs between ``read``, the depot first; with ``parent`` between its addresses and ``read``.
 
     Costs within ``parent`` are its own. If ``stored``, the city of this name, has the same addresses and
-    roads, its costs are returned. ``cache`` keeps what is made of extracts. McvrpError
-    naming all addresses that are too far from a road or cut off, unless they may be left out; the depot may
-    not.
+    roads, its costs are returned. ``cache`` keeps what is made of extracts. McvrpError naming all addresses
+    that are too far from a road, or that no road connects with the others.
     """
     if not read.degrees:
         raise McvrpError(f"{read.name} has x and y, but roads need degrees: give lat and lon")
-    old, lonlat, known = 0, read.places, None
+    old, ids, lonlat, known, facts = 0, read.ids, read.places, None, _facts(roads, parent)
     if parent is not None:
         assert parent.addresses.lonlat is not None  # as ``read`` has degrees
-        old, known = len(parent.addresses.ids), parent.city.matrix
+        old, ids, known = len(parent.addresses.ids), parent.addresses.ids + ids, parent.city.matrix
         lonlat = np.vstack([parent.addresses.lonlat, lonlat])
-    facts = _facts(roads, parent)
-    of_parent = parent is None or (stored is not None and stored.city.accepts(parent.city.city_id))
-    if stored and of_parent and (again := _again(read, roads, lonlat, old, facts, stored)):
-        return again
+    if stored and (stored.roads, stored.addresses.ids) == (facts, ids):
+        costs, places = stored.city.matrix, stored.addresses.lonlat
+        of_parent = parent is None or stored.city.accepts(parent.city.city_id)
+        if of_parent and costs is not None and places is not None and np.array_equal(places, lonlat):
+            return OnRoads(costs, facts)
     if cache is None:
         raise McvrpError(f"{read.name} needs costs along roads: import it first (mcvrp city import)")
     try:
@@ -82,50 +72,27 @@ def on_roads(
         ) from error
     far = off_road > facts.snap
     far[:old] = False  # they are in the city
-    out = far | cut_off(costs, max(1, old), far)
-    faults = Faults(read.name)
-    for k in np.flatnonzero(out[old:]):
-        if roads.leave_out and (old or k != DEPOT):
-            continue
+    cut_off, faults = lost(costs, max(1, old), far), Faults(read.name)
+    for k in np.flatnonzero(far | cut_off):
         why = "has no road to or from the depot or other addresses"
-        if far[old + k]:
-            why = f"is {off_road[old + k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
-        depot = "the depot " if not old and k == DEPOT else ""
-        faults.at(read.rows[k], f"{depot}{shown(read.ids[k])} {why}")
+        if far[k]:
+            why = f"is {off_road[k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
+        faults.at(read.rows[k - old], f"{shown(ids[k])} {why}")
     faults.check()
-    kept = np.flatnonzero(~out)
-    costs = costs[np.ix_(kept, kept)] if out.any() else costs
     costs.setflags(write=False)
-    facts = replace(
-        facts,
-        left_out=_places(read, out[old:]),
-        version=server.version,
-        date=datetime.date.today().isoformat(),
-    )
-    return OnRoads(read.taking(kept[old:] - old), costs, facts)
+    return OnRoads(costs, facts)
 
 
-def cut_off(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of addresses without which there are roads between all others but those that are ``far``.
+def lost(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of addresses without a road to or from the ``fixed`` first ones, if none from others.
 
-    They are those without a road to or from the ``fixed`` first ones, and of the others those without a road
-    to or from one of these. If ``fixed`` is 1 and that is so of most addresses, it is the depot alone.
+    Costs of those that are ``far`` do not count.
     """
     missing = np.isnan(costs)
     missing |= missing.T
     missing[far] = missing[:, far] = False
-    out = np.asarray(missing[:fixed].any(axis=0))
-    out[:fixed] = False
-    if fixed == 1 and 2 * out.sum() > len(out):
-        return np.arange(len(out)) == DEPOT
-    missing[out] = missing[:, out] = False
-    return out | missing.any(axis=0)  # seldom any: roads lead by the depot
-
-
-def roads_text(facts: RoadFacts) -> str:
-    """Return by what, along whose roads and with what profile costs are: "time, Helsinki.osm.pbf, car"."""
-    extract = f" ({facts.extract[:8]})" if facts.extract else ""
-    return ", ".join(filter(None, (facts.by, f"{facts.source}{extract}", facts.profile)))
+    without = missing[:fixed].any(axis=0)
+    return np.asarray(without if without.any() else missing.any(axis=0))
 
 
 def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:
@@ -134,9 +101,7 @@ def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:
     profile = extract = None
     if not roads.is_server:
         profile = roads.profile or (inherited.profile if inherited else None) or "car"
-        if profile.endswith(".lua"):
-            file = local_path(profile)
-            profile = f"{file.name} ({sha256_of(file)[:8]})"
+        profile = profile_text(profile)
         extract = sha256_of(local_path(roads.source))
     facts = RoadFacts(
         source=roads.source.rstrip("/") if roads.is_server else Path(roads.source).name,
@@ -149,40 +114,10 @@ def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:
         same = [(each.by, each.profile, each.extract) for each in (facts, inherited)]
         if same[0] != same[1]:
             raise McvrpError(
-                f"the costs of city {parent.name!r} are of other roads ({roads_text(inherited)}; now: "
-                f"{roads_text(facts)}): give the same, or import a new city"
+                f"the costs of city {parent.name!r} are of other roads ({inherited.text}; now: "
+                f"{facts.text}): give the same, or import a new city"
             )
     return facts
-
-
-def _again(
-    read: AddressTable,
-    roads: RoadsSpec,
-    lonlat: NDArray[np.float64],
-    old: int,
-    facts: RoadFacts,
-    stored: StoredCity,
-) -> OnRoads | None:
-    """Return what ``stored`` has, if its addresses and roads are these, otherwise None."""
-    if stored.roads is None or stored.city.matrix is None or stored.addresses.lonlat is None:
-        return None
-    out = np.array([name in stored.roads.left_out for name in read.ids])
-    kept = np.flatnonzero(~out)
-    asked = replace(stored.roads, left_out={}, version=None, date="")
-    places = np.vstack([lonlat[:old], read.places[kept]])
-    if asked != facts or (out.any() and not roads.leave_out) or _places(read, out) != stored.roads.left_out:
-        return None
-    if stored.addresses.ids[old:] != tuple(read.ids[k] for k in kept):
-        return None
-    if not np.array_equal(stored.addresses.lonlat, places):
-        return None
-    return OnRoads(read.taking(kept), stored.city.matrix, stored.roads)
-
-
-def _places(read: AddressTable, mask: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
-    """Return longitude and latitude of the addresses of ``mask``, by id."""
-    places = read.places.tolist()
-    return {read.ids[k]: (places[k][0], places[k][1]) for k in np.flatnonzero(mask)}
 
 
 def road_costs(

@@ -31,7 +31,6 @@ from mcvrp.tasks.files.file_bytes import stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS as SPREADSHEETS
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.text import listed
 
 ENDINGS = (".csv", ".parquet", *SPREADSHEETS)
 
@@ -117,10 +116,8 @@ def _read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabula
     table = read_tabular(path, data).calling(city.addresses.columns)
     column = {field: table.column(field) for field in COLUMNS}
     if missing := [field for field in COLUMNS if column[field] is None]:
-        raise McvrpError(
-            f"{path} has no column {', '.join(missing)}, but {listed(table.titles.values(), most=8)}: name "
-            f"them so, or by mcvrp city set {city.name} --columns {missing[0]}=NAME"
-        )
+        hint = f"name them so, or by mcvrp city set {city.name} --columns {missing[0]}=NAME"
+        raise table.lacks(", ".join(missing), hint)
     frame = table.frame
     depot = (table.ids(str(column["customer"])) == city.addresses.ids[DEPOT]) & frame[column["demand"]].isin(
         ["", "0"]

@@ -1,4 +1,4 @@
-"""Cells of text files: whole numbers, dates, and CSV whose cells no spreadsheet runs as formulas.
+"""Cells of text files: numbers, dates, and CSV whose cells no spreadsheet runs as formulas.
 
 Text that begins like a formula is written with an apostrophe, which `tasks.files.tabular` removes, so that
 ids survive a round trip.
@@ -18,10 +18,10 @@ from mcvrp.storage.cities import DateOrder
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _ROUNDED = 1e11  # from here on, Excel shows 1E+11
 _ZEROS = re.compile(r"(?:\.|(\.[0-9]*[1-9]))0+$")  # at the end of a fraction
-_WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 _RETURN = re.compile("\r\n?")
-_DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
-_LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
+_DATES = {"%Y-%m-%d": "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", "%d.%m.%Y": r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}"}
+_ORDERS: dict[DateOrder, str] = {"day-first": "%d/%m/%Y", "month-first": "%m/%d/%Y"}
+_LOCAL_DATE = "[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}"
 # Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 
@@ -39,7 +39,7 @@ PLAIN = Dialect()
 
 
 class Number(str):
-    """Text of a number that is carried into files: in their decimal sign, or in a workbook its value."""
+    """Text of a number in the decimal sign of its file, in a workbook its value."""
 
     @classmethod
     def read(cls, text: str, decimal: str) -> str:
@@ -47,10 +47,10 @@ class Number(str):
 
         Codes with leading zeros and numbers that Excel would show rounded stay text, unlike "70,0".
         """
-        plain = text.replace(",", ".")
+        plain = text if decimal == "." else text.replace(".", "?").replace(decimal, ".")
         shortest = _ZEROS.sub(r"\1", plain)
         if NUMBER.fullmatch(plain) and repr(cls(plain).value) == shortest and abs(float(plain)) < _ROUNDED:
-            return cls(plain.replace(".", decimal))
+            return cls(text)
         return text
 
     @property
@@ -59,35 +59,17 @@ class Number(str):
         return int(value) if value.is_integer() else value
 
 
-def whole(text: str) -> int | None:
-    """Return ``text`` as a whole number ("3", "+3", "3.0"), None if it is not one.
-
-    Nothing is rounded: "3.0000000000000000001" is not a whole number.
-    """
-    match = _WHOLE.fullmatch(text)
-    return int(match[1]) if match else None
-
-
 def dates(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
-    """Return the dates, NaT if invalid; 21/02/2026 by ``order``, or if all of the file agree on one."""
-    # pandas accepts digits of all scripts
-    written, local = (text.str.fullmatch(form).fillna(False).astype(bool) for form in (_DATE, _LOCAL_DATE))
-    dates = pd.to_datetime(text.where(written), format="%Y-%m-%d", errors="coerce")
-    parts = text[local].str.replace(r"[./-]", "-", regex=True)
-    day_first, month_first = (
-        pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
-    )
-    # with dots, the day is first everywhere
-    dotted = text.str.contains(".", regex=False).fillna(False).astype(bool) & local
-    dates = dates.where(~dotted, day_first.reindex(dates.index))
-    others = (local & ~dotted)[local]
-    possible = (day_first.notna() | month_first.notna()) & others
-    orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
+    """Return the dates, NaT if invalid: 2026-02-21, 21.02.2026, and 21/02/2026 or 21-02-2026 in ``order``."""
+    days = pd.Series(pd.NaT, text.index, dtype="datetime64[ns]")
+    written = {form: text.str.fullmatch(pattern) for form, pattern in _DATES.items()}
     if order:
-        orders = [day_first if order == "day-first" else month_first]
-    if orders and (len(orders) == 1 or orders[0][others].equals(orders[1][others])):
-        dates = dates.where(dotted | ~local, orders[0].reindex(dates.index))
-    return dates
+        text = text.where(written["%Y-%m-%d"], text.str.replace("-", "/"))
+        written[_ORDERS[order]] = text.str.fullmatch(_LOCAL_DATE)
+    for form, these in written.items():  # pandas accepts digits of all scripts
+        chosen = text[these.fillna(False).astype(bool)]
+        days.update(pd.to_datetime(chosen, format=form, errors="coerce"))
+    return days
 
 
 def csv_bytes(table: pd.DataFrame, dialect: Dialect = PLAIN) -> bytes:

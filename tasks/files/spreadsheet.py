@@ -16,7 +16,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import zipfile
 from dataclasses import dataclass
 
 import psutil
@@ -33,17 +32,15 @@ _SECONDS = 10  # CPU time
 _MOST_CELLS = 6_300_000  # up to the last one of a sheet: six full columns of Excel
 _REFUSED = 3  # exit code; Python itself uses 1 and 2
 _BEYOND = "delete all rows and columns beyond the table"
-_CONTENT = "content.xml"  # of an .ods
-_SPANNED = re.compile(rb'table:number-rows-spanned="(?!1")')
-_LIKE_NUMBER = re.compile(r"\s*[+-]?[0-9.,]+\s*")
+GROUPED = r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # the sign may separate thousands
 
 
 @dataclass(frozen=True)
 class Sheet:
     title: str
-    others: tuple[str, ...]  # titles of the visible sheets after it, if it was not chosen by its title
+    is_one_of_several: bool  # visible ones, of which none was chosen
     csv: str  # its cells, separated by commas, from row 1 and the first column with a cell
-    texts: frozenset[int] = frozenset()  # columns in which text looks like a number
+    texts: frozenset[int]  # columns in which text may be a number with a separator of thousands
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -52,11 +49,11 @@ def is_spreadsheet(data: bytes) -> bool:
 
 
 def read_sheet(name: str, data: bytes, title: str | None = None) -> Sheet:
-    """Return a sheet of a workbook, ``data`` of the file ``name``: by default the first visible with content.
+    """Return a sheet of a workbook, ``data`` of the file ``name``: by default the first visible one.
 
-    Cells are written as in `cell_text`; a formula has the value that it had when the file was saved, "" for
-    an error. Other sheets are not opened. McvrpError if it is not a workbook, has a password or merged rows,
-    is too large, or has no such sheet with content.
+    Of a `routes.xlsx` it is the sheet of stops. Cells are written as in `cell_text`; a formula has the value
+    that it had when the file was saved, "" for an error. Other sheets are not opened. McvrpError if it is not
+    a workbook, has a password or merged rows, is too large, or has no such sheet with content.
     """
     try:
         with tempfile.TemporaryFile() as file:
@@ -76,8 +73,8 @@ def read_sheet(name: str, data: bytes, title: str | None = None) -> Sheet:
             f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time; {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
-    read, others, texts = json.loads(facts)
-    return Sheet(read, tuple(others), text, frozenset(texts))
+    read, is_one_of_several, texts = json.loads(facts)
+    return Sheet(read, is_one_of_several, text, frozenset(texts))
 
 
 def cell_text(cell: object) -> str:
@@ -123,52 +120,31 @@ def _sheet(book: calamine.CalamineWorkbook, wanted: str | None = None) -> bytes:
     """Return a sheet, see `read_sheet`: its facts in a line of JSON, then its cells as CSV."""
     worksheets = [each for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
     visible = [each.name for each in worksheets if each.visible == calamine.SheetVisibleEnum.Visible]
-    titles = [each.name for each in worksheets]
-    if wanted is not None and wanted not in titles:
-        raise McvrpError(f"has no sheet {shown(wanted)}: name one of {listed(map(shown, titles))}")
-    candidates = visible if wanted is None else [wanted]
-    for place, title in enumerate(candidates, start=1):
-        sheet = book.get_sheet_by_name(title)
-        if sheet.end is None:
-            continue
-        if (size := (sheet.end[0] + 1) * sheet.width) > _MOST_CELLS:
-            where = f"up to the last one of sheet {shown(sheet.name)}"
-            raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
-        buffer, filled, texts = io.BytesIO(), False, set[int]()
-        with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
-            writer = csv.writer(text)
-            for row in sheet.iter_rows():
-                # a lone return is not quoted by Python before 3.13, but ends a row
-                cells = [cell_text(cell).replace("\r", "\n") for cell in row]
-                writer.writerow(cells)
-                filled = filled or any(cells)
-                texts |= {
-                    k for k, cell in enumerate(row) if isinstance(cell, str) and _LIKE_NUMBER.fullmatch(cell)
-                }
-            if filled:
-                _refuse_merged(sheet)
-                facts = json.dumps([title, candidates[place:], sorted(texts)])
-                return f"{facts}\n".encode() + buffer.getvalue()
-    if wanted is not None:
-        raise McvrpError(f"has no content in sheet {shown(wanted)}: name another sheet")
-    hidden = ", or unhide its sheet" if worksheets[len(visible) :] else ""
-    raise McvrpError(f"has no visible sheet with content: save the table in the first sheet{hidden}")
-
-
-def _refuse_merged(sheet: calamine.CalamineSheet) -> None:
-    """Raise McvrpError for cells that are merged over several rows: all but the first would lack content.
-
-    Those of .ods are not told apart by sheet, those of .xlsb not recognized.
-    """
-    hint = "split the cells, and fill in each row"
+    titles = visible if wanted is None else [each.name for each in worksheets]
+    is_ours = visible[:1] == [OVERVIEW] and STOPS in visible
+    title = wanted or (STOPS if is_ours else next(iter(visible), ""))
+    if title not in titles:
+        raise McvrpError(f"has no sheet {shown(title)}: name one of {listed(map(shown, titles))}")
+    sheet = book.get_sheet_by_name(title)
+    if sheet.end is None:
+        raise McvrpError(f"has no content in sheet {shown(title)}: name another sheet (--sheet)")
+    if (size := (sheet.end[0] + 1) * sheet.width) > _MOST_CELLS:
+        where = f"up to the last one of sheet {shown(title)}"
+        raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
     for (first, _), (last, _) in sheet.merged_cell_ranges or ():
-        if last > first:
-            where = f"rows {first + 1} to {last + 1} of sheet {shown(sheet.name)}"
-            raise McvrpError(f"has cells that are merged over {where}: {hint}")
-    if zipfile.is_zipfile("/dev/stdin"):
-        with zipfile.ZipFile("/dev/stdin") as archive:
-            if _CONTENT in archive.namelist() and _SPANNED.search(archive.read(_CONTENT)):
-                raise McvrpError(f"has cells that are merged over several rows: {hint}")
+        if last > first:  # all rows but the first would lack the content
+            where = f"rows {first + 1} to {last + 1} of sheet {shown(title)}"
+            raise McvrpError(f"has cells that are merged over {where}: split the cells, and fill in each row")
+    buffer, texts = io.BytesIO(), set[int]()
+    with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
+        writer = csv.writer(text)
+        for row in sheet.iter_rows():
+            # a lone return is not quoted by Python before 3.13, but ends a row
+            writer.writerow([cell_text(cell).replace("\r", "\n") for cell in row])
+            strings = {k: cell.strip() for k, cell in enumerate(row) if isinstance(cell, str)}
+            texts.update(k for k, cell in strings.items() if re.fullmatch(GROUPED, cell))
+        facts = json.dumps([title, wanted is None and not is_ours and len(visible) > 1, sorted(texts)])
+        return f"{facts}\n".encode() + buffer.getvalue()
 
 
 if __name__ == "__main__":

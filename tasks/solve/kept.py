@@ -12,14 +12,13 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import NO, YES, Tabular, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solve.spec import CLOCK
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import counted, listed
+from mcvrp.tasks.support.text import counted
 
 _COLUMNS, _KEPT = ("route", "stop", "customer"), "kept"
 
@@ -90,7 +89,7 @@ def read_kept(
             faults.at(row, f"{where} is not kept, unlike others of it: mark all of its stops, or none")
         for row in stops.index[stops["node"].isin(list(demand))]:
             ordered = demand[stops["node"][row]]
-            if (cell := demands[row]) and whole(cell) != ordered:
+            if (cell := demands[row]) and cell.removesuffix(".0") != str(ordered):
                 mend = "correct one of them; a second order needs its own id (mcvrp city extend)"
                 stop = f"the demand of {shown(stops['customer'][row])} is {shown(cell)}"
                 faults.at(row, f"{stop}, and {ordered:,} in the orders: {mend}")
@@ -115,11 +114,8 @@ def _routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> 
     """
     columns = [table.column(field) or "" for field in _COLUMNS]
     if "" in columns:
-        missing, titles = _COLUMNS[columns.index("")], listed(table.titles.values(), most=8)
-        raise McvrpError(
-            f"{table.name} has no column {missing} (columns: {titles}): add route, stop and customer, or "
-            "name them in --columns"
-        )
+        missing = _COLUMNS[columns.index("")]
+        raise table.lacks(missing, "add route, stop and customer, or name them in --columns")
     route, stop, customer = columns
     names = table.ids(customer)
     content = {"route": table.ids(route), "number": table.numbers(stop, faults), "customer": names}

@@ -16,7 +16,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
-from mcvrp.tasks.files.tabular import OF_EXCEL, Tabular, read_tabular
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import listed
@@ -144,10 +144,7 @@ def checked_day(
     if merged := [k for k in nodes if len(demands[k]) > 1]:
         each = (f"{len(demands[k])} of {shown(names[k])} into one of {total[k]:,}" for k in merged)
         notes.append(f"orders of the same customer merged: {listed(each)}")
-    dialect = table.dialect
-    if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
-        dialect = replace(dialect, separator=";", decimal=",")
-    further = _further(table.carried(others, dialect.decimal), at)
+    further, dialect = _further(others, at), table.dialect
     return Day(table.name, instance, len(table), further, dialect, tuple(notes), wishes, oversized)
 
 
@@ -250,11 +247,7 @@ def _customer_column(table: Tabular) -> str:
     customer = table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
-        columns = listed(table.titles.values(), most=8)
-        raise McvrpError(
-            f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
-            f"{table.sheets}"
-        )
+        raise table.lacks(missing, "add it, or name it in --columns")
     for what, names in _REFUSED.items():
         for column in table.frame.columns:
             own = column in table.called.values()

@@ -179,7 +179,7 @@ def _texts(solved: Solved, nodes: list[int]) -> pd.DataFrame:
     further, decimal = further_columns(solved).items(), solved.planned.day.dialect.decimal
     texts = {name: [column.get(node, "") for node in nodes] for name, column in further}
     if solved.planned.spec.timed:  # a number, which has the decimal sign of the others
-        texts[SERVICE] = [Number.read(text, decimal) for text in texts[SERVICE]]
+        texts[SERVICE] = [Number.read(text.replace(".", decimal), decimal) for text in texts[SERVICE]]
     return pd.DataFrame(texts, dtype=object)  # keeps each `Number`
 
 

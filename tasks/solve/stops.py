@@ -130,13 +130,9 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     texts, is named after its file: address_route, order_name.
     """
     planned, nodes = solved.planned, (DEPOT, *solved.planned.day.demands)
-    decimal, numeric = planned.day.dialect.decimal, planned.addresses.numeric
+    decimal = planned.day.dialect.decimal
     of_addresses = {
-        title: {
-            node: Number.read(texts[node], decimal) if title in numeric else texts[node]
-            for node in nodes
-            if texts[node]
-        }
+        title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()
     }
     names = planned.addresses.columns, planned.spec.columns  # a file of routes is read by either
@@ -153,7 +149,8 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
                 continue
             while column_key(name) in taken:
                 name = f"{file}_{name}"
-            columns[name] = taken[column_key(name)] = dict(texts)
+            columns[name] = {node: Number.read(text, decimal) for node, text in texts.items()}
+            taken[column_key(name)] = columns[name]
     return columns
 
 

@@ -107,7 +107,7 @@ SheetName = Annotated[
     Annotated[str, Field(min_length=1, max_length=100)] | None,
     Field(
         exclude_if=unset,
-        description="Sheet of the file, a workbook (default: the first visible with content)",
+        description="Sheet of the file, a workbook (default: the first visible one)",
     ),
 ]
 

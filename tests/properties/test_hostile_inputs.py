@@ -160,7 +160,7 @@ TABLES: dict[str, tuple[Callable[[], str | bytes], str | None]] = {
         lambda: _repeated(100_000, "x" * 500_000),
         "bytes when unpacked",
     ),
-    "a list of 24 million": (lambda: _one_list(24 * MILLION), "20,000,000 cells"),
+    "a list of 24 million": (lambda: _one_list(24 * MILLION), "no single values in column 'customer'"),
     "a row of a million fields": (
         lambda: f"customer,demand\nC1,1\n{'1,' * MILLION}",
         "row 3, has more than 1,000 columns",

@@ -56,7 +56,7 @@ ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the wh
     case(
         "no dates",
         "day,stop\n1,2\n",
-        "no column date, route, customer, demand, capacity, but day and stop",
+        "no column date, route, customer, demand, capacity (columns: day and stop)",
     ),
 )
 

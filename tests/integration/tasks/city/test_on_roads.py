@@ -18,9 +18,8 @@ from mcvrp.storage.layout import city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
 from mcvrp.tasks.city.osrm import Osrm, osrm
-from mcvrp.tasks.city.roads import cut_off
 from mcvrp.tasks.support.processes import is_alive
-from tests.integration.tasks.city.test_roads import somewhere
+from tests.integration.tasks.city.test_roads import connected, somewhere
 from tests.support.datasets import everything
 from tests.support.shared import until
 
@@ -38,9 +37,10 @@ class Desk:
             places = somewhere(60)
             answer = server.ask("table", places, annotations="duration")
         costs = np.array(answer["durations"], dtype=float)
-        lost = cut_off(costs, 1, np.zeros(60, dtype=bool))
-        off = np.array([place["distance"] for place in answer["sources"]])
-        self.good, self.lost = places[~lost & (off < 300)], places[lost & (off < 300)]
+        near = np.array([place["distance"] < 300 for place in answer["sources"]])
+        good = connected(costs)
+        lost = np.isnan(costs + costs.T)[good].all(axis=0)
+        self.good, self.lost = places[good & near], places[lost & near]
 
     def file(self, name: str, places: NDArray[np.float64], first: int = 0) -> str:
         rows = (f"c{first + k},{lat!r},{lon!r}" for k, (lon, lat) in enumerate(places.tolist()))
@@ -99,21 +99,15 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
     assert back.roads is not None
     assert (back.roads.source, back.roads.by, back.roads.profile) == ("Helsinki.osm.pbf", by, "car")
     card = desk.store.get(city_readme("own")).decode()
-    facts = (
-        "`Helsinki.osm.pbf`",
-        "profile car",
-        "OSRM v26",
-        f"SHA-256 {back.roads.extract}"[:20],
-        back.roads.date,
-    )
-    for part in (*facts, f"{by} along roads, in {unit}"):
+    assert back.roads.extract is not None
+    for part in (f"`{by}, Helsinki.osm.pbf ({back.roads.extract[:8]}), car`", f"{by} along roads, in {unit}"):
         assert part in card
 
 
 def test_a_city_that_exists_is_not_asked_for_again(desk: Desk, asked: list[int]) -> None:
     """Unless its roads are others."""
-    file = desk.file("own.csv", np.vstack([desk.good[:9], desk.lost[:1]]))
-    desk.make(spec := desk.spec(file, leave_out=True))
+    file = desk.file("own.csv", desk.good[:9])
+    desk.make(spec := desk.spec(file))
     count = len(asked)
     before = everything(desk.store)
     assert desk.make(spec).exists
@@ -121,9 +115,7 @@ def test_a_city_that_exists_is_not_asked_for_again(desk: Desk, asked: list[int])
     assert len(asked) == count
     assert everything(desk.store) == before
     with pytest.raises(McvrpError, match="another city named 'own'"):
-        desk.make(desk.spec(file, leave_out=True, by="distance"))
-    with pytest.raises(McvrpError, match="row 11: 'c9' has no road"):
-        desk.make(desk.spec(file))
+        desk.make(desk.spec(file, by="distance"))
     with pytest.raises(McvrpError, match=r"own\.csv needs costs along roads: import it first"):
         plan_city(desk.store, desk.spec(file, name="new"))
 
@@ -174,42 +166,22 @@ def test_a_server_of_other_roads_does_not_extend_a_city(desk: Desk) -> None:
             desk.make(spec)
 
 
-def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
-    """Those that are too far, and those that are cut off; the depot may not be one of them."""
+def test_addresses_without_a_road_are_all_named(desk: Desk) -> None:
+    """Those that are too far, and those that are cut off; nothing is written."""
     places = np.vstack([desk.good[:8], [FAR], desk.lost[:2]])
     file = desk.file("own.csv", places)
     with pytest.raises(McvrpError) as caught:
         desk.make(desk.spec(file))
     for part in ("row 10: 'c8' is", "m from the nearest road (limit: 300 m)", "row 11: 'c9' has no road"):
         assert part in str(caught.value)
-    made = desk.make(desk.spec(file, leave_out=True))
-    assert made.addresses is not None
-    assert made.addresses.ids == tuple(f"c{k}" for k in range(8))
-    assert made.city.matrix is not None
-    assert np.array_equal(made.city.matrix, server_costs(desk, places[:8]))
-    assert "`c8`, `c9` and `c10`" in desk.store.get(city_readme("own")).decode()
-    assert "3 addresses without a road are left out: c8, c9 and c10" in made.notes
-    for depot, part in ((FAR, "the depot 'c0' is"), (desk.lost[0], "the depot 'c0' has no road")):
-        lost = desk.file("lost.csv", np.vstack([depot, desk.good[:8]]))
-        with pytest.raises(McvrpError, match=part):
-            desk.make(desk.spec(lost, "lost", leave_out=True))
+    assert everything(desk.store) == {}
+    far = desk.file("far.csv", np.vstack([FAR, desk.good[:8]]))
+    with pytest.raises(McvrpError, match=r"far.csv: row 2: 'c0' is [\d,]+ m from the nearest road"):
+        desk.make(desk.spec(far))
+    desk.make(desk.spec(desk.file("own.csv", desk.good[:8])))
     more = desk.file("more.csv", np.vstack([desk.good[8:10], desk.lost[:1]]), 20)
-    roads = {"source": str(desk.extract)}
     with pytest.raises(McvrpError, match="row 4: 'c22' has no road"):
-        desk.make(desk.extension(more, roads=roads))
-    child = desk.make(desk.extension(more, roads=roads | {"leave_out": True}))
-    assert child.city.customers == 9
-    assert desk.make(desk.extension(more, roads=roads | {"leave_out": True})).exists
-
-
-def test_an_address_that_was_left_out_is_asked_for_once_it_has_moved(desk: Desk) -> None:
-    """The city is then another one; the same place is left out again."""
-    places = np.vstack([desk.good[:5], [FAR]])
-    desk.make(desk.spec(file := desk.file("own.csv", places), leave_out=True))
-    assert desk.make(desk.spec(file, leave_out=True)).exists
-    moved = desk.file("own.csv", desk.good[:6])
-    with pytest.raises(McvrpError, match="another city named 'own'"):
-        desk.make(desk.spec(moved, leave_out=True))
+        desk.make(desk.extension(more, roads={"source": str(desk.extract)}))
 
 
 def test_an_import_whose_server_dies_can_be_repeated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +243,7 @@ def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
         (desk.extension(more, matrix=str(tmp_path / "costs.npy")), "along roads: leave the matrix out"),
         (desk.extension(more, roads={"source": extract, "by": "distance"}), "other roads .time, Helsinki"),
         (desk.extension(more, roads={"source": extract, "profile": "foot"}), "now: time, .*, foot"),
-        (desk.extension(more, roads={"source": extract, "profile": str(own)}), "now: .*van.lua .e3b0c442"),
+        (desk.extension(more, roads={"source": extract, "profile": str(own)}), "now: .*van-e3b0c442.lua"),
         (desk.extension(more, roads={"source": str(other)}), r"now: time, other.osm.pbf \("),
         (desk.extension(more, roads={"source": "http://127.0.0.1:1"}), "now: time, http://127.0.0.1:1"),
     ):
@@ -286,26 +258,3 @@ def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
     spec = desk.extension(more, extends="straight", roads={"source": extract})
     with pytest.raises(McvrpError, match="'straight' are not along roads: leave the roads out"):
         plan_city(desk.store, spec, desk.cache)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_lacks_a_road_is_cut_off(seed: int) -> None:
-    """Between all others are roads; none of those that have all is out; fixed ones and far ones are not."""
-    rng = np.random.default_rng(seed)
-    costs, far = np.ones((30, 30)), np.zeros(30, dtype=bool)
-    lost, far[20:23] = rng.choice(np.arange(5, 20), 4, replace=False), True
-    for k in lost:
-        costs[k, rng.integers(0, 30, 9)] = np.nan
-    costs[20:23] = np.nan
-    np.fill_diagonal(costs, 0.0)
-    out = cut_off(costs, 5, far)
-    rest = np.flatnonzero(~out & ~far)
-    assert not np.isnan(costs[np.ix_(rest, rest)]).any()
-    assert set(np.flatnonzero(out)) <= set(np.flatnonzero(np.isnan(costs).any(axis=0))) - set(range(5))
-    assert out.sum() >= 1
-
-
-def test_a_depot_without_roads_is_cut_off_alone() -> None:
-    costs = np.ones((9, 9))
-    costs[0, 1:] = np.nan
-    assert np.flatnonzero(cut_off(costs, 1, np.zeros(9, dtype=bool))).tolist() == [0]

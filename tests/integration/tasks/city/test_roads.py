@@ -27,6 +27,13 @@ def somewhere(count: int, seed: int = 1) -> NDArray[np.float64]:
     return np.column_stack([rng.uniform(WEST, EAST, count), rng.uniform(SOUTH, NORTH, count)])
 
 
+def connected(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return a mask of places, most of all, between all of which there are roads."""
+    missing = np.isnan(costs) | np.isnan(costs.T)
+    reached = ~missing[missing.sum(axis=0).argmin()]
+    return reached & ~missing[:, reached].any(axis=1)
+
+
 @pytest.fixture
 def server(helsinki: Path, tmp_path: Path) -> Iterator[Osrm]:
     with osrm(str(helsinki), "car", tmp_path / "cache") as started:

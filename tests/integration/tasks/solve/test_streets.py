@@ -21,11 +21,11 @@ from mcvrp.storage.cities import Addresses, RoadFacts, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import centred, to_metres
 from mcvrp.tasks.city.osrm import osrm, sha256_of
-from mcvrp.tasks.city.roads import UNITS, By, cut_off, road_costs
+from mcvrp.tasks.city.roads import UNITS, By, road_costs
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.streets import on_streets
-from tests.integration.tasks.city.test_roads import answering, somewhere
+from tests.integration.tasks.city.test_roads import answering, connected, somewhere
 from tests.support.markup import Markup
 from tests.support.solving import solved_day
 
@@ -49,17 +49,13 @@ def put_town(
     places = somewhere(60)
     with osrm(str(extract), profile[0], cache) as started:
         roads, _ = road_costs(started, places, by)
-    missing = np.isnan(roads) | np.isnan(roads.T)
-    depot = int(missing.sum(axis=0).argmin())
-    order = np.r_[depot, np.delete(np.arange(60), depot)]
-    cut = cut_off(roads[np.ix_(order, order)], 1, np.zeros(60, dtype=bool))
-    nodes = order[~cut][:20].tolist()
+    nodes = np.flatnonzero(connected(roads))[:20].tolist()
     lonlat = places[nodes]
     projection = centred(lonlat)
     costs = factor * roads[np.ix_(nodes, nodes)]
     city = City.framed(to_metres(projection, lonlat), costs, unit=UNITS[by])
     ids = tuple(f"K{k}" for k in range(len(nodes)))
-    facts = RoadFacts(source=server or extract.name, by=by, snap=300.0, date="2026-11-28")
+    facts = RoadFacts(source=server or extract.name, by=by, snap=300.0)
     if not server:
         facts = replace(facts, profile=profile[1], extract=sha256_of(extract))
     save_city(store, "town", city, Addresses(ids, lonlat, projection), roads=facts)
@@ -104,7 +100,7 @@ def test_streets_of_a_profile_of_the_users_own(helsinki: Path, store: Store, tmp
     shutil.copytree(programs / "share" / "profiles", tmp_path / "profiles")
     own = (tmp_path / "profiles" / "car.lua").rename(tmp_path / "profiles" / "van.lua")
     own.write_text(own.read_text() + "\n-- a van")
-    named = f"van.lua ({sha256_of(own)[:8]})"
+    named = f"van-{sha256_of(own)[:8]}.lua"
     put_town(store, helsinki, tmp_path / "cache", "time", profile=(str(own), named))
     assert on_streets(routed(store), tmp_path / "cache").ways_note == ""
 

@@ -55,8 +55,6 @@ def test_an_import_with_other_ranges_names_the_command_that_changes_them(
     text(capsys)
     assert cli.run(again) == 2
     assert "mcvrp city set lyon" in text(capsys)
-    assert cli.run([*again, "--capacity", "30", "40", "--spare", "60"]) == 2
-    assert "city set" not in text(capsys)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def stored(folder: Path) -> list[Path]:
         ("city import addresses.csv", ["no file addresses.csv"]),
         ("city import caf\udce9.csv", ["'caf\\udce9.csv' is not UTF-8"]),
         ("city import {file}", ["file has no rows, only a header (kept)"]),
-        ("city import {file} --leave-out", ["--leave-out needs roads: give --roads URL or EXTRACT"]),
+        ("city import {file} --snap 9", ["--snap needs roads: give --roads URL or EXTRACT"]),
         ("city import {file} --set city.seed=2", ["No such option: --set"]),
         ("rollback lyon --preset smoke", ["No such option: --preset"]),
         ("city import {file} --roads http://a:b@c", ["addresses.roads", "http://HOST:PORT"]),

@@ -42,21 +42,16 @@ def dated(cells: list[str], order: DateOrder | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("cells", "read"),
     [
-        (["21/02/2026", "03/02/2026"], ["2026-02-03", "2026-02-21"]),
-        (["02/21/2026", "02/03/2026"], ["2026-02-03", "2026-02-21"]),
         (["3.2.2026", "2026-02-21"], ["2026-02-03", "2026-02-21"]),
         (["2026-02-21 00:00:00"], ["2026-02-21"]),
-        (["02-02-2026"], ["2026-02-02"]),
-        (["03.02.2026", "02/21/2026"], ["2026-02-03", "2026-02-21"]),
-        (["03/02/2026"], None),
-        (["21/02/2026", "02/21/2026"], None),
-        (["21/02/2026", "99/99/2026"], None),
-        (["21/02-2026", "٢١/02/2026"], None),
+        (["21/02/2026"], None),
+        (["21-02-2026"], None),
+        (["99/99/2026"], None),
+        (["٢١/02/2026"], None),
         (["03.02.2026", "03/02/2026"], None),
     ],
 )
-def test_dates_of_a_file_agree_on_day_and_month(cells: list[str], read: list[str] | None) -> None:
-    """A file in which both orders are possible, or both occur, is not guessed at."""
+def test_an_order_of_day_and_month_is_not_guessed(cells: list[str], read: list[str] | None) -> None:
     if read is None:
         with pytest.raises(McvrpError, match="like 2026-01-31"):
             dated(cells)
@@ -70,6 +65,7 @@ def test_dates_of_a_file_agree_on_day_and_month(cells: list[str], read: list[str
 )
 def test_an_order_of_day_and_month_is_kept_to(order: DateOrder, cell: str, other: str) -> None:
     """Dates with dots have the day first everywhere; what is no date in this order is none."""
+    assert dated([cell.replace("/", "-"), "3.2.2026"], order) == dated([cell, "2026-02-03"], order)
     assert dated([cell, "3.2.2026"], order) == ["2026-02-03", "2026-02-11"]
     with pytest.raises(McvrpError, match=f"friday.csv: row 2: date '{other}' is not a date like 2026-01-31"):
         dated([other], order)

@@ -227,7 +227,10 @@ def _far_cell(store: Store, _: pytest.MonkeyPatch) -> None:
         (_large, "has 200,000,001 bytes, more than 200,000,000: split it"),
         (_denied, "incoming/a.csv"),
         (_vanishing, "incoming/a.csv"),
-        (_columns, "incoming/a.csv has no column date, route, customer, stop, demand, capacity, but day"),
+        (
+            _columns,
+            "incoming/a.csv has no column date, route, customer, stop, demand, capacity (columns: day",
+        ),
         (_far_cell, "far from the table"),
     ],
 )
@@ -286,7 +289,7 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     name, data = ("f.xlsx", xlsx({"Routes": cells})) if spreadsheet else ("f.csv", FRENCH.encode())
     store.put(f"incoming/{name}", data)
     (refused,) = take(store).refused
-    assert "no column date, route, customer, stop, capacity, but Datum" in refused
+    assert "no column date, route, customer, stop, capacity (columns: Datum" in refused
     assert "mcvrp city set lyon --columns date=NAME" in refused
     city = replace(LYON, addresses=replace(LYON.addresses, columns=NAMES))
     before = everything(store)

@@ -34,10 +34,9 @@ def test_a_published_cost_is_reproduced() -> None:
     vrp = read_vrp(Store.open("."), place)
     assert (vrp.best, vrp.capacity, vrp.city.customers) == (375.0, 6000, 21)
     assert vrp.instance.demands[:3].tolist() == [1100, 700, 800]
-    exact = read_vrp(Store.open("."), place, unrounded=True)
+    exact = parse_vrp("E.vrp", Path(place).read_bytes(), unrounded=True)
     solution, _ = parse_sol("a.sol", (DATA / "E-n22-k4.sol").read_bytes(), exact)
     assert cost(exact.city, solution) == pytest.approx(375.279787, abs=1e-6)
-    assert exact.best is None  # 375 is no cost to compare exact ones with
 
 
 def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
@@ -54,15 +53,18 @@ def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
     assert small(unrounded=True).city.matrix is None
 
 
-def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -> None:
+def test_a_solution_beside_it_has_the_cost_of_the_rounding_in_force(tmp_path: Path) -> None:
     routes = "Route #1: 1 2\nRoute #2: 3\n"
     exact = 2 * math.sqrt(2) + 5 + 5 + 6
     assert files(tmp_path, SMALL, routes + "Cost 18\n").city.matrix is not None
-    vrp = files(tmp_path, SMALL, routes + f"Cost {exact:.2f}\n")
-    assert vrp.city.matrix is None
-    assert vrp.best == pytest.approx(exact)
-    with pytest.raises(McvrpError, match=r"a.sol has Cost 17, but its routes cost 18 in a.vrp"):
-        files(tmp_path, SMALL, routes + "Cost 17\n")
+    unrounded = routes + f"Cost {exact:.2f}\n"
+    with pytest.raises(
+        McvrpError, match=r"a.sol has Cost 18.83, but its routes cost 18 in .* give --unrounded"
+    ):
+        files(tmp_path, SMALL, unrounded)
+    assert files(tmp_path, SMALL, unrounded, unrounded=True).best == pytest.approx(exact)
+    with pytest.raises(McvrpError, match=r"a.sol has Cost 18, but its routes cost 18.82.* omit --unrounded"):
+        files(tmp_path, SMALL, routes + "Cost 18\n", unrounded=True)
 
 
 def test_a_large_instance_needs_unrounded_costs(tmp_path: Path) -> None:

@@ -117,10 +117,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "lines": (b"\n\n", "f.csv is empty"),
     "a byte order mark": (b"\xff\xfe", "f.csv is empty"),
     "separators": (b",,\n,\n", "f.csv is empty"),
-    "Excel's own line": (b"sep=;\nid;lat\nA1;1\n", "f.csv: row 1 has a single cell and is no header"),
+    "Excel's own line": (b"sep=;\nid;lat\nA1;1\n", "f.csv: row 2 has 'lat' in a column without a header"),
     "a title above": (
         b"Monday\n\nid,lat\n1,2\n",
-        "f.csv: row 1 has a single cell and is no header, which row 3",
+        "f.csv: row 3 has 'lat' in a column without a header",
     ),
     "a header": (b"a,b\n", "f.csv has no rows, only a header (a and b)"),
     "a title twice": (b"Lat,lat\n1,2\n", "f.csv has two columns named Lat and lat: keep one"),

@@ -93,7 +93,6 @@ DAYS = pd.DataFrame({"date": pd.to_datetime([MONDAY, TUESDAY]), "customer": ["C1
 @pytest.mark.parametrize(
     "data",
     [
-        "date;customer;demand\n30/11/2026;C1;3\n01/12/2026;C2;3\n",
         "date;customer;demand\n30.11.2026;C1;3\n1.12.2026;C2;3\n",
         "date,customer,demand\n2026-11-30 08:15,C1,3\n2026-12-01T09:00:00Z,C2,3\n",
         xlsx({"A": [["date", "customer", "demand"], [(DAY, 46356), "C1", 3], [(DAY, 46357.25), "C2", 3]]}),
@@ -103,7 +102,7 @@ DAYS = pd.DataFrame({"date": pd.to_datetime([MONDAY, TUESDAY]), "customer": ["C1
         parquet(DAYS.assign(date=DAYS["date"].dt.tz_localize("Asia/Tokyo"))),
         parquet(DAYS.assign(date=DAYS["date"].astype(str))),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_dates_are_read_in_all_files(store: Store, data: str | bytes) -> None:
     with pytest.raises(McvrpError, match=r"rows of 2 days, 2026-11-30 \(1\) and 2026-12-01 \(1\)"):
@@ -228,17 +227,6 @@ def test_orders_are_read_from_the_store_or_refused(tmp_path: Path) -> None:
             read_orders(place, store)
     with pytest.raises(McvrpError, match="leads out of the store"):
         read_orders("store:../monday.csv", store)
-
-
-def test_routes_of_a_workbook_are_csv_like_the_addresses(store: Store) -> None:
-    """A CSV of the orders' own stays as it is."""
-    store.put("day.xlsx", xlsx({"Orders": [["customer", "demand"], ["C1", 3]]}))
-    store.put("day.csv", b"\xef\xbb\xbf" + SOUND.encode())
-    local = replace(NAMES, separator=";")
-    cases = (("xlsx", NAMES, ",."), ("xlsx", local, ";,"), ("csv", local, ",."))
-    for ending, addresses, signs in cases:
-        read = checked_day(read_orders(f"store:day.{ending}", store), CITY, addresses, "town", 20).dialect
-        assert (read.separator + read.decimal, read.encoding) == (signs, "utf-8-sig")
 
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:

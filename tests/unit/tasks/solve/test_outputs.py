@@ -342,24 +342,23 @@ def test_further_columns_are_in_the_routes(carried: tuple[Solved, Place]) -> Non
     assert points["K-0"]["Note"] == LONG
 
 
-def test_numbers_of_a_workbook_have_the_sign_of_the_files(store: Store, tmp_path: Path) -> None:
-    """Also those of the addresses; in routes.xlsx they are numbers, text that looks like one stays text."""
+def test_numbers_of_further_columns_are_numbers_in_the_workbook(store: Store, tmp_path: Path) -> None:
+    """Those in the decimal sign of the orders; codes and other text stay text, as the files have them."""
     rows = [["customer", "demand", "Empties", "Level", "Code"], ["1", 3, 1.5, "1.5", "007"]]
     rows += [["2", 4, "none", 2.5, 7], ["3", 4, 20, "", ""]]
     (tmp_path / "monday.xlsx").write_bytes(xlsx({"Orders": rows}))
     prices = tuple(f"{k}.25" if k != 3 else "3.0" for k in range(41))
     further = {"Price": prices, "Phone": tuple(f"0{k}" for k in range(41))}
-    names = Addresses(NAMES.ids, further=further, separator=";", numeric=("Price",))
-    save_city(store, "priced", CITY, names)
+    save_city(store, "priced", CITY, Addresses(NAMES.ids, further=further))
     day = solved_day(store, str(tmp_path / "monday.xlsx"), 20, city="priced", model=None, samples=0)
     write_day(Place(Store.open(tmp_path / "out")), day)
     table = read_tabular("routes.csv", (tmp_path / "out" / "routes.csv").read_bytes())
     by_customer = table.frame.set_index("customer")[["price", "phone", "empties", "level", "code"]]
-    assert by_customer.loc[["1"]].to_numpy().tolist()[0] == ["1,25", "01", "1,5", "1.5", "007"]
-    assert by_customer.loc[["2"]].to_numpy().tolist()[0] == ["2,25", "02", "none", "2.5", "7"]
+    assert by_customer.loc[["1"]].to_numpy().tolist()[0] == ["1.25", "01", "1.5", "1.5", "007"]
+    assert by_customer.loc[["2"]].to_numpy().tolist()[0] == ["2.25", "02", "none", "2.5", "7"]
     book = calamine.CalamineWorkbook.from_path(tmp_path / "out" / "routes.xlsx")
     stops = {row[2]: row[-5:] for row in book.get_sheet_by_name("Stops").to_python()}
-    assert stops["1"] == [1.25, "01", 1.5, "1.5", "007"]
+    assert stops["1"] == [1.25, "01", 1.5, 1.5, "007"]
     assert stops["3"] == [3, "03", 20, "", ""]
     route = {row[1]: row[2:4] for row in book.get_sheet_by_name("Route 1").to_python()[4:]}
     assert route["2"] == [2.25, "02"]

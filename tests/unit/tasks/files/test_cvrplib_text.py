@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from mcvrp.model.errors import LONGEST, McvrpError
-from mcvrp.tasks.files.vrp_text import VrpText, vrp_text
+from mcvrp.tasks.files.cvrplib import VrpFile, parse_vrp
 from tests.support.vrp import COORDINATES, EXPLICIT, MATRIX, SMALL
 
 # Words that begin a section or end the file, if they are at the start of a line.
@@ -26,24 +27,20 @@ NAMES = (
 )
 FORMATS = {  # cells in the order of the file, by the definition of TSPLIB 95, section 1.2.3 (rows, columns)
     "FULL_MATRIX": lambda n: [(i, j) for i in range(n) for j in range(n)],
-    "UPPER_ROW": lambda n: [(i, j) for i in range(n) for j in range(i + 1, n)],
     "LOWER_ROW": lambda n: [(i, j) for i in range(n) for j in range(i)],
-    "UPPER_DIAG_ROW": lambda n: [(i, j) for i in range(n) for j in range(i, n)],
-    "LOWER_DIAG_ROW": lambda n: [(i, j) for i in range(n) for j in range(i + 1)],
-    "UPPER_COL": lambda n: [(i, j) for j in range(n) for i in range(j)],
-    "LOWER_COL": lambda n: [(i, j) for j in range(n) for i in range(j + 1, n)],
-    "UPPER_DIAG_COL": lambda n: [(i, j) for j in range(n) for i in range(j + 1)],
-    "LOWER_DIAG_COL": lambda n: [(i, j) for j in range(n) for i in range(j, n)],
 }
 
 
-def read(text: str) -> VrpText:
-    return vrp_text("a.vrp", text.encode())
+ROUNDED = {"EUC_2D": lambda cost: math.floor(cost + 0.5), "CEIL_2D": math.ceil, "FLOOR_2D": math.floor}
 
 
-def content(vrp: VrpText) -> tuple[object, ...]:
-    arrays = (array if array is None else array.tolist() for array in (vrp.places, vrp.matrix, vrp.demands))
-    return (vrp.weights, vrp.capacity, *arrays)
+def read(text: str) -> VrpFile:
+    return parse_vrp("a.vrp", text.encode())
+
+
+def content(vrp: VrpFile) -> tuple[object, ...]:
+    assert vrp.city.matrix is not None
+    return (vrp.capacity, vrp.city.xy.tolist(), vrp.city.matrix.tolist(), vrp.demands.tolist())
 
 
 def refused(text: str) -> str:
@@ -120,8 +117,10 @@ def instances(draw: st.DrawFn) -> tuple[bytes, tuple[object, ...]]:
         ("DEMAND_SECTION", [["1", "0"], *([str(k), str(d)] for k, d in enumerate(demands, start=2))]),
     ]
     rows = [[str(k), spelled(x), spelled(y)] for k, (x, y) in enumerate(places, start=1)]
-    matrix, read = None, [list(place) for place in places]
+    read = [list(place) for place in places]
     if weights != "EXPLICIT":
+        lengths = [[math.sqrt((x - a) ** 2 + (y - b) ** 2) for a, b in places] for x, y in places]
+        matrix = [[float(ROUNDED[weights](length)) for length in row] for row in lengths]
         parts.append(("NODE_COORD_SECTION", rows))
         if draw(st.booleans()):  # for pictures only
             parts.append(("DISPLAY_DATA_SECTION", rows[::-1]))
@@ -137,13 +136,13 @@ def instances(draw: st.DrawFn) -> tuple[bytes, tuple[object, ...]]:
         lines = [words[k : k + width] for k in range(0, len(words), width)]
         parts += [("EDGE_WEIGHT_FORMAT", layout.keyword(form)), ("EDGE_WEIGHT_SECTION", lines)]
         parts.append((draw(st.sampled_from(["NODE_COORD_SECTION", "DISPLAY_DATA_SECTION"])), rows))
-    return layout.file(draw(st.permutations(parts))), (weights, capacity, read, matrix, demands)
+    return layout.file(draw(st.permutations(parts))), (capacity, read, matrix, demands)
 
 
 @given(instances())
 def test_an_instance_is_the_same_in_every_layout(drawn: tuple[bytes, tuple[object, ...]]) -> None:
     data, expected = drawn
-    assert content(vrp_text("a.vrp", data)) == expected
+    assert content(parse_vrp("a.vrp", data)) == expected
 
 
 LINES = SMALL.splitlines()
@@ -201,7 +200,7 @@ REFUSED = {
     ),
     "a word": (SMALL.replace("2 3 4", "2 zero 9"), "has '2 zero 9' in line 9"),
     "far away": (SMALL.replace("2 3 4", "2 3 -1e308"), "has '2 3 -1e308' in line 9"),
-    "space": (spec("NODE_COORD_TYPE : THREED_COORDS"), "NODE_COORD_TYPE 'THREED_COORDS' in line 6"),
+    "space": (SMALL.replace("2 3 4", "2 3 4 5"), "has '2 3 4 5' in line 9"),
     "large demand": (
         SMALL.replace("4 6\n", "4 16\n"),
         "has the demand '16' for node 4 in line 16: expected a whole number from 1 to 10",
@@ -213,7 +212,7 @@ REFUSED = {
     "weights": (SMALL.replace("EUC_2D", "GEO"), "EDGE_WEIGHT_TYPE 'GEO' in line 5: expected EUC_2D or"),
     "a matrix beside": (
         SMALL.replace("DEMAND_S", MATRIX + "DEMAND_S"),
-        "EDGE_WEIGHT_SECTION '' in line 12: expected none with EDGE_WEIGHT_TYPE EUC_2D",
+        "has a section EDGE_WEIGHT_SECTION: expected none with EDGE_WEIGHT_TYPE EUC_2D",
     ),
     "other format": (EXPLICIT.replace("FULL_MATRIX", "FUNCTION"), "EDGE_WEIGHT_FORMAT 'FUNCTION' in line 6"),
     "short matrix": (
@@ -230,7 +229,7 @@ REFUSED = {
     "text after the end": (SMALL + "\n\nDEPOT_SECTION\n2\n", "has line 23, 'DEPOT_SECTION', after EOF"),
     **{
         f"{place} {number}": (SMALL.replace(f"\n{place}\n", f"\n{place[:-1]}{number}\n"), f"{number}'")
-        for number in ("3.0000000000000000001", "1_0", "9" * 19)
+        for number in ("3.5", "1_0", "9" * 19)
         for place in ("DIMENSION : 4", "2 4")
     },
 }
@@ -261,7 +260,7 @@ def test_a_limit_of_zero_is_none(keyword: str, value: str) -> None:
 
 HARMLESS = (
     *("BEST_KNOWN : 521", "DISPLAY_DATA_TYPE : NO_DISPLAY", "NODE_COORD_TYPE : TWOD_COORDS"),
-    *("EDGE_WEIGHT_FORMAT : FUNCTION", "COMMENT : more", "CAPACITY : 10"),
+    *("EDGE_WEIGHT_FORMAT : FUNCTION", "COMMENT : more"),
 )
 
 
