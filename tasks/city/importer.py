@@ -20,11 +20,12 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import METRES, counted, length_text, times_of_day
+from mcvrp.tasks.support.text import METRES, counted, length_text, listed, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
 _MOVED, _MOVED_SHARE = 1.0, 1e-4
+_FAR, _MOST = 5.0, 0.75  # far: so many times as far away as this share of all addresses
 
 
 def import_city(
@@ -60,7 +61,7 @@ def import_city(
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=spec.demand, capacity=spec.capacity)
     lonlat = read.places if read.degrees else None
     addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
-    notes = (*read.notes, *_notes(city), *times_of_day(read.further))
+    notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
     return PlannedCity(city, addresses, roads.facts if roads else None, notes)
 
 
@@ -247,6 +248,18 @@ def _extended_matrix(
         )
     faults.check()
     return matrix
+
+
+def _far(city: City, addresses: Addresses) -> list[str]:
+    """Return a note on addresses that are far from all others: their coordinates may be mistyped.
+
+    Neither the median of all nor the distance of most of them from it depends on a few such addresses.
+    """
+    distance = np.hypot(*(city.xy - np.median(city.xy, axis=0)).T)
+    usual = float(np.quantile(distance, _MOST, method="inverted_cdf"))
+    far = np.flatnonzero((distance > _FAR * usual) & (usual > 0))
+    names = listed(shown(addresses.ids[k]) for k in far)
+    return [f"far from all others, check the coordinates: {names}"] if names else []
 
 
 def _notes(city: City) -> list[str]:

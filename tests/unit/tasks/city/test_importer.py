@@ -180,6 +180,36 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
     np.testing.assert_allclose(np.hypot(*(xy[a] - xy[b]).T), truth, rtol=1e-3, atol=0.01)
 
 
+def town(count: int, *others: str, lat: float = 47.47, lon: float = 8.1, width: float = 0.1) -> str:
+    """Return addresses in degrees, uniform in a square, the first of which is the depot, and ``others``."""
+    steps = np.random.default_rng(1).uniform(-width / 2, width / 2, (count, 2)).tolist()
+    places = [(lat + north, (lon + east + 180) % 360 - 180) for north, east in steps]
+    rows = [f"n{k},{north:.5f},{east:.5f},{int(k == 0)}" for k, (north, east) in enumerate(places)]
+    return "\n".join([HEAD, *rows, *others, ""])
+
+
+def test_an_address_far_from_the_others_is_noted(tmp_path: Path) -> None:
+    """Among any number, in degrees and in a plane."""
+    rows = "".join(f"n{k},{k % 5},{k // 5},{int(k == 0)}\n" for k in range(20))
+    for data, names in (
+        (town(4, "x,48.47,8.1,0"), "'x'"),
+        (town(30, "x,48.47,8.1,0"), "'x'"),
+        (f"id,x,y,depot\n{rows}a,3,90,\nb,-80,2,\n", "'a' and 'b'"),
+    ):
+        assert f"far from all others, check the coordinates: {names}" in imported(tmp_path, data).notes
+
+
+def test_addresses_of_usual_cities_are_not_far(tmp_path: Path) -> None:
+    """Uniform, normal, a town beside another one, many addresses at one place."""
+    rng = np.random.default_rng(2)
+    equal = np.vstack([np.zeros((9, 2)), [[1, 1]]])
+    cities = [town(30, *town(20, lat=47.9).replace("n", "m").splitlines()[2:])]
+    for xy in (rng.uniform(size=(3000, 2)), rng.normal(size=(3000, 2)), equal):
+        rows = "".join(f"n{k},{x},{y},{int(k == 0)}\n" for k, (x, y) in enumerate(xy.tolist()))
+        cities.append(f"id,x,y,depot\n{rows}")
+    assert not any("far from" in note for data in cities for note in imported(tmp_path, data).notes)
+
+
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
     """Two customers at one place are two nodes; a city at a single point has a frame."""
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
