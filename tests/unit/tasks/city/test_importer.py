@@ -185,7 +185,7 @@ def town(count: int, *others: str, lat: float = 47.47, lon: float = 8.1, width: 
     steps = np.random.default_rng(1).uniform(-width / 2, width / 2, (count, 2)).tolist()
     places = [(lat + north, (lon + east + 180) % 360 - 180) for north, east in steps]
     rows = [f"n{k},{north:.5f},{east:.5f},{int(k == 0)}" for k, (north, east) in enumerate(places)]
-    return "\n".join([HEAD, *rows, *others, ""])
+    return "\n".join(["id,lat,lon,depot", *rows, *others, ""])
 
 
 def test_an_address_far_from_the_others_is_noted(tmp_path: Path) -> None:
