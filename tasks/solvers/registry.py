@@ -5,6 +5,7 @@ Solvers are imported when they are made: a worker loads only the one that it run
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -56,10 +57,18 @@ class SolverEntry:
     text: str = ""
 
     def __post_init__(self) -> None:
-        """Raise McvrpError if it takes a setting that no spec has."""
+        """Raise McvrpError if it takes a setting that no spec has, or a field cannot be sent to workers."""
         if unknown := sorted(set(self.takes) - _TAKEN):
             known = ", ".join(sorted(_TAKEN))
             raise McvrpError(f"the solver {self.label} takes {', '.join(unknown)}: name some of {known}")
+        for name, value in vars(self).items():
+            try:
+                pickle.dumps(value)
+            except Exception as error:
+                raise McvrpError(
+                    f"the field {name} of the solver {self.label} cannot be sent to workers: use a function "
+                    "of a module instead of a lambda or closure"
+                ) from error
 
     def make(self, **options: Any) -> Solver:
         """Return the solver with those of ``options`` that it takes; None: the solver's default.

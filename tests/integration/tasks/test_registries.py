@@ -120,8 +120,6 @@ def test_a_field_that_cannot_be_sent_to_workers_is_refused_by_name() -> None:
     with pytest.raises(McvrpError, match=r"\bseconds of the solver Mine\b"):
         SolverEntry("Mine", "mine:Mine", seconds=lambda budget, n: 1.0)
     SolverEntry("Mine", "mine:Mine", seconds=SOLVERS["lkh3"].seconds)
-    with pytest.raises(McvrpError, match="where of SolverEntry"):
-        SolverEntry("Mine", Store)  # type: ignore[arg-type]
 
 
 def test_a_plugin_that_is_broken_is_named(place: Workplace, tmp_path: Path) -> None:

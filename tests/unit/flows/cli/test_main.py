@@ -60,7 +60,7 @@ def stored(folder: Path) -> list[Path]:
         ("plan --set label.demand=[1,2,3]", ["label.demand: Tuple should have at most 2 items"]),
         ("plan --set train.base=nope", ["train.base: Input should be a model and version", "not 'nope'"]),
         ("inspect --store s4://b/c", ["s4:… is not the address", "s3://bucket/prefix, the only scheme"]),
-        ("verify laptop", ["no dataset 'laptop'", "mcvrp label"]),
+        ("verify laptop", ["no labels of dataset 'laptop'"]),
         ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
         ("city import", ["FILE"]),
         ("city import addresses.csv", ["no file addresses.csv"]),

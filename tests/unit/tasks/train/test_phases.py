@@ -116,7 +116,7 @@ def test_a_run_killed_after_its_last_checkpoint_has_its_card_from_the_next(
         with pytest.raises(KeyboardInterrupt):
             train(store, small_spec(), pretend)
     train(store, small_spec(), forbidden)
-    assert b"\nFinished." in store.get(run_card("small"))
+    assert b"| II | 7 of 7 |" in store.get(run_card("small"))
 
 
 def test_a_run_fine_tunes_a_model(store: Store) -> None:
