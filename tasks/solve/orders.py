@@ -137,6 +137,12 @@ def checked_day(
     notes = [*table.notes, *notes_on(table, others, wishes, spec)]
     dated = [title for title, cells in others.items() if _of_days(cells)]
     if dated and table.column(_DATE) is None:
+        days = {title: days_of(pd.Series(others[title]), addresses.dates).dt.date for title in dated}
+        if choices := [title for title in dated if date in set(days[title])]:
+            raise McvrpError(
+                f"{table.name} has no column date for --date {date}, but several days in {listed(choices)}: "
+                f"name that of the orders (--columns {shown(f'date={choices[0]}')}), or omit --date"
+            )
         notes.append(
             f"{listed(dated)}: dates of several days, and all are routed; name the date of the orders "
             "(--columns date=NAME) to choose a day (--date)"

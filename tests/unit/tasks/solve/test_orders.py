@@ -145,11 +145,12 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
     assert of_date(store, own, MONDAY, columns={"date": "jour"}).instance.n == 2
     with pytest.raises(McvrpError, match=r"no column 'Tag' .*--columns date=NAME"):
         of_date(store, own, MONDAY, columns={"date": "Tag"})
-    assert any(
-        note.startswith("Jour: dates of several days, and all are routed")
-        for date in (None, MONDAY)
-        for note in of_date(store, own, date).notes
-    )
+    note = "Jour: dates of several days, and all are routed"
+    assert any(each.startswith(note) for each in of_date(store, own, None).notes)
+    with pytest.raises(McvrpError, match=r"several days in Jour: .*--columns 'date=Jour'"):
+        of_date(store, own, MONDAY)
+    since = own.replace("2026-11-30", "2020-01-31")  # not the day's
+    assert any(each.startswith(note) for each in of_date(store, since, MONDAY).notes)
     local = (
         TWO_DAYS.replace("date", "Datum")
         .replace("2026-11-30", "02/11/2026")
