@@ -19,7 +19,7 @@ from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import dates
+from mcvrp.tasks.files.cells import dates
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day

@@ -22,7 +22,7 @@ from torch import Tensor
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.paths import Group, Paths
+from mcvrp.model.partial_paths import Group, Paths
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, exact_sum, require_instances
 from mcvrp.model.random import philox_key, philox_rows, philox_uniforms
 from mcvrp.model.strategies import Beam, Greedy, Nucleus, Strategy

@@ -19,7 +19,7 @@ from mcvrp.model.decoding import rollout
 from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.loss import IGNORED, next_nodes
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.paths import Group, instances_of
+from mcvrp.model.partial_paths import Group, instances_of
 from mcvrp.model.strategies import Nucleus
 
 

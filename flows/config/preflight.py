@@ -47,7 +47,7 @@ def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
 
 def check_training(store: Store, city: AnyCity, train: TrainSpec) -> None:
     """Raise McvrpError if training contradicts the results of earlier runs."""
-    from mcvrp.tasks.train.resume import check_training as check
+    from mcvrp.tasks.train.phase_start import check_training as check
 
     if train.launcher == "ray":
         _require_cores("train.ranks", train.ranks)
@@ -89,7 +89,7 @@ def planned_city(store: Store, spec: PipelineSpec) -> PlannedCity:
     """Return the city of a run; McvrpError if a stage could not run in it, on whatever machine."""
     from mcvrp.tasks.benchmark.prepare import require_sizes
     from mcvrp.tasks.label.solving import require_possible
-    from mcvrp.tasks.train.resume import require_trainable
+    from mcvrp.tasks.train.phase_start import require_trainable
 
     require_consistent(spec)
     planned = plan_city(store, spec.city, settings.cache_dir())

@@ -18,7 +18,7 @@ from obstore.store import LocalStore
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage.parsing import parse_json
-from mcvrp.storage.store import local, s3
+from mcvrp.storage.store import local_disk, s3
 from mcvrp.storage.store.errors import (
     REFUSALS,
     NoSuchFile,
@@ -81,7 +81,7 @@ class Store:
                 f"there is no store {store.uri}: name a folder, or make one with mcvrp city import or create"
             )
         elif writable:
-            store._request("write", "", lambda key: local.require_writable(f"/{key}"))
+            store._request("write", "", lambda key: local_disk.require_writable(f"/{key}"))
         return store
 
     @classmethod
@@ -116,7 +116,7 @@ class Store:
                 except FileNotFoundError:
                     raise error from None
             if self._local:
-                local.sync(f"/{key}")  # obstore does not
+                local_disk.sync(f"/{key}")  # obstore does not
             return True
 
         return self._request("write", path, create)
@@ -127,7 +127,7 @@ class Store:
         def write(key: str) -> None:
             obstore.put(self._client, key, data)
             if self._local:
-                local.sync(f"/{key}")
+                local_disk.sync(f"/{key}")
 
         self._request("write", path, write)
 
@@ -195,7 +195,7 @@ class Store:
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``, if it exists."""
         if self._local:
-            self._request("delete", path, lambda key: local.remove(f"/{key}"))
+            self._request("delete", path, lambda key: local_disk.remove(f"/{key}"))
         else:
             self.delete_files([path, *(file.path for file in self.files(path, hidden=True))])
 

@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.shared_array import shared_array
 from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
-from mcvrp.tasks.city.osrm import Osrm, osrm, profile_text, sha256_of
+from mcvrp.tasks.city.osrm_server import Osrm, osrm, profile_text, sha256_of
 from mcvrp.tasks.city.spec import RoadsSpec
 from mcvrp.tasks.files.file_bytes import Faults, local_path
 from mcvrp.tasks.support.progress import Progress

@@ -26,7 +26,7 @@ from mcvrp.storage.driven import (
 )
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.driven.rules import COLUMNS, CheckedDay, checked_days
+from mcvrp.tasks.driven.check_rows import COLUMNS, CheckedDay, checked_days
 from mcvrp.tasks.files.file_bytes import stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS as SPREADSHEETS
 from mcvrp.tasks.files.tabular import Tabular, read_tabular

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import NUMBER
+from mcvrp.tasks.files.cells import NUMBER
 from mcvrp.tasks.files.file_bytes import LARGEST, file_bytes, file_exists
 from mcvrp.tasks.files.tabular import Tabular
 from mcvrp.tasks.support.text import listed

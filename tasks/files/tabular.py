@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mcvrp.model.city import nfc
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.parquet import UNREADABLE
-from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped
+from mcvrp.tasks.files.cells import NUMBER, PLAIN, Dialect, unescaped
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
 from mcvrp.tasks.files.spreadsheet import ENDINGS, GROUPED, cell_text, is_spreadsheet, read_sheet
 from mcvrp.tasks.support.text import listed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.osrm import Way
+from mcvrp.tasks.city.osrm_server import Way
 from mcvrp.tasks.solve.limits import limits_text, within_length
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of

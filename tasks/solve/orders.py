@@ -14,7 +14,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
+from mcvrp.tasks.files.cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -159,7 +159,7 @@ def rows_of(
 ) -> Tabular:
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
-    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`,
+    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.cells.dates`,
     ``city`` the name of the city.
     Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if
     there is none of ``date``, or several days without it; with both, naming the cells that are not clearly
@@ -193,7 +193,7 @@ def rows_of(
 
 
 def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
-    """Return the days of dates, or of dates with a time, as `tasks.files.csv_cells.dates`."""
+    """Return the days of dates, or of dates with a time, as `tasks.files.cells.dates`."""
     return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
 
 

@@ -22,7 +22,7 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import Number, csv_bytes
+from mcvrp.tasks.files.cells import Number, csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.plan import Planned

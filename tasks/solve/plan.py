@@ -19,7 +19,7 @@ from mcvrp.model.problem import City, Solution
 from mcvrp.storage.cities import Addresses, RoadFacts, city_names, stored_city
 from mcvrp.storage.models.models import ModelCard, chosen_model, versions
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.osrm import sha256_of
+from mcvrp.tasks.city.osrm_server import sha256_of
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import local_path
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, rest_of

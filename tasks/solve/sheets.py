@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from xlsxwriter import Workbook
 
-from mcvrp.tasks.files.csv_cells import Number
+from mcvrp.tasks.files.cells import Number
 from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE, STOPS
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.outputs import stop_table, unserved_table

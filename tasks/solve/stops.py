@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcvrp.model.problem import DEPOT, City
-from mcvrp.tasks.files.csv_cells import Number
+from mcvrp.tasks.files.cells import Number
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths

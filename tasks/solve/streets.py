@@ -12,7 +12,7 @@ import numpy as np
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.cities import RoadFacts
-from mcvrp.tasks.city.osrm import Osrm, osrm, osrm_again, way
+from mcvrp.tasks.city.osrm_server import Osrm, osrm, osrm_again, way
 from mcvrp.tasks.solve.day import Solved
 
 _PATIENCE, _SECONDS = 5.0, 10.0  # in which a server has to answer once, and all routes have to be there

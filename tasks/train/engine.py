@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.loss import StreamLoss, losses
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.paths import Group
+from mcvrp.model.partial_paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of

@@ -22,9 +22,9 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
+from mcvrp.tasks.train.phase_start import check_origin, finished, phase_start, run_lease
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count
-from mcvrp.tasks.train.resume import check_origin, finished, phase_start, run_lease
 from mcvrp.tasks.train.spec import TrainSpec
 
 logger = logging.getLogger(__name__)

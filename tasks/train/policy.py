@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.paths import Group
+from mcvrp.model.partial_paths import Group
 from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.storage.labels.cache import LabelCache

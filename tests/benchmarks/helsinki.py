@@ -15,7 +15,7 @@ import numpy as np
 
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
-from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.osrm_server import Osrm, osrm
 from mcvrp.tasks.city.roads import road_costs
 from mcvrp.tasks.city.spec import RoadsSpec
 from tests.support.osrm import EXTRACT, PROGRAMS, unpack

@@ -15,7 +15,7 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.driven.rules import COLUMNS, checked_days
+from mcvrp.tasks.driven.check_rows import COLUMNS, checked_days
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support.malformed import NAMES, TODAY, TOWN, npy, parquet, sound

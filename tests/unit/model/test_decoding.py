@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.model import paths
+from mcvrp.model import partial_paths as paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import problem_features

@@ -13,7 +13,7 @@ from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.loss import IGNORED, next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.paths import Group
+from mcvrp.model.partial_paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from tests.support.optimum import every_path

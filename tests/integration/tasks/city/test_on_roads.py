@@ -17,7 +17,7 @@ from mcvrp.storage.cities import stored_city
 from mcvrp.storage.layout import city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
-from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.osrm_server import Osrm, osrm
 from mcvrp.tasks.support.processes import is_alive
 from tests.integration.tasks.city.test_roads import connected, somewhere
 from tests.support.datasets import everything
@@ -210,7 +210,7 @@ import sys, time
 from pathlib import Path
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
-from mcvrp.tasks.city.osrm import Osrm
+from mcvrp.tasks.city.osrm_server import Osrm
 Osrm.ask = lambda *args, **options: time.sleep(600)
 store, cache, spec = sys.argv[1:]
 make_city(Store.open(store), CitySpec.model_validate_json(spec), Path(cache))

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.osrm_server import Osrm, osrm
 from mcvrp.tasks.city.roads import By, road_costs
 
 pytest_plugins = ["tests.support.osrm"]
@@ -154,7 +154,7 @@ def answering(status: int, body: bytes, seconds: float = 0.0) -> Iterator[str]:
 def test_a_server_that_does_not_do_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, seconds: float, part: str
 ) -> None:
-    monkeypatch.setattr("mcvrp.tasks.city.osrm._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("mcvrp.tasks.city.osrm_server._ANSWER_SECONDS", 0.5)
     with (
         answering(status, body, seconds) as address,
         osrm(f"{address}/", "car", tmp_path) as server,

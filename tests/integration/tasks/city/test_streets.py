@@ -10,7 +10,7 @@ import pytest
 from pyproj import Geod
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.city.osrm import osrm, way
+from mcvrp.tasks.city.osrm_server import osrm, way
 from mcvrp.tasks.city.roads import road_costs
 from tests.integration.tasks.city.test_roads import somewhere
 

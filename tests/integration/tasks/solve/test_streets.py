@@ -20,7 +20,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, RoadFacts, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import centred, to_metres
-from mcvrp.tasks.city.osrm import osrm, sha256_of
+from mcvrp.tasks.city.osrm_server import osrm, sha256_of
 from mcvrp.tasks.city.roads import UNITS, By, road_costs
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.outputs import Place, write_day

@@ -25,7 +25,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, save_city, stored_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.files.csv_cells import Dialect
+from mcvrp.tasks.files.cells import Dialect
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular

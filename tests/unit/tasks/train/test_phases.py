@@ -27,10 +27,10 @@ from mcvrp.storage.training.checkpoints import CheckpointState, Moments, save_ch
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
+from mcvrp.tasks.train.phase_start import check_training, require_trainable
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
-from mcvrp.tasks.train.resume import check_training, require_trainable
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.leases import FAR, taken_over
 from tests.support.training import CITY, rank_job, small_spec, write_dataset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.paths import Group
+from mcvrp.model.partial_paths import Group
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.tasks.train.policy import PolicyStream

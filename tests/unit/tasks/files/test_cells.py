@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, Number, csv_bytes
+from mcvrp.tasks.files.cells import NUMBER, Dialect, Number, csv_bytes
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import column_key, read_tabular
 from mcvrp.tasks.label.spec import LabelSpec

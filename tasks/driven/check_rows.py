@@ -17,7 +17,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
 from mcvrp.storage.cities import UNKNOWN, StoredCity
-from mcvrp.tasks.files.csv_cells import dates
+from mcvrp.tasks.files.cells import dates
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular
 

@@ -1,4 +1,4 @@
-"""Resuming of a run: where a phase starts, and whether its checkpoints fit the spec.
+"""Start of a phase: where it starts or resumes, and whether its checkpoints fit the spec.
 
 Two ways in: `check_training`, before labels exist, and `phase_start`, before the ranks of a phase start.
 """

@@ -15,7 +15,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, infeasibility
 from mcvrp.storage.cities import Addresses, DateOrder, StoredCity
-from mcvrp.tasks.driven.rules import CheckedDay, checked_days
+from mcvrp.tasks.driven.check_rows import CheckedDay, checked_days
 from mcvrp.tasks.files.tabular import read_tabular
 
 CITY = City.uniform(12, seed=1)
