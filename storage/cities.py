@@ -90,6 +90,8 @@ class RoadFacts:
     profile: str | None = None  # of an extract: "car", or the name of a .lua file with its checksum
     extract: str | None = None  # its SHA-256
     snap: float  # largest distance of an address to its road in metres
+    # longitude and latitude of the addresses that were too far from any road or cut off, by id
+    left_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

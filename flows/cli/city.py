@@ -20,6 +20,7 @@ from mcvrp.flows.cli.app import (
     WithPreset,
     arg,
     command,
+    flag,
     group,
     opt,
 )
@@ -44,6 +45,7 @@ class NewAddresses:
     by: Annotated[Text, opt("time|distance", "costs along roads: seconds (default), or metres")] = None
     profile: Annotated[Text, opt("NAME", "of an extract: car (default), bicycle, foot, or a .lua")] = None
     snap: Annotated[float | None, opt("METRES", "largest distance to a road (default: 300)")] = None
+    leave_out: Annotated[bool, flag("--leave-out", "leave out addresses that no road connects")] = False
     columns: Columns = field(default_factory=list)
     sheet: Sheet = None
     dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
@@ -88,10 +90,10 @@ def _spec(name: str, new: NewAddresses, fields: dict[str, Any]) -> CitySpec:
     from mcvrp.flows.config.validation import checked
     from mcvrp.tasks.city.spec import CitySpec
 
-    roads: dict[str, Any] = {"by": new.by, "profile": new.profile, "snap": new.snap}
+    roads = {"by": new.by, "profile": new.profile, "snap": new.snap, "leave_out": new.leave_out or None}
     roads = {field: value for field, value in roads.items() if value is not None}
     if roads and not new.roads:
-        raise McvrpError(f"--{next(iter(roads))} needs roads: give --roads URL or EXTRACT")
+        raise McvrpError(f"--{next(iter(roads)).replace('_', '-')} needs roads: give --roads URL or EXTRACT")
     given = {
         "file": new.file,
         "matrix": new.matrix,

@@ -52,7 +52,7 @@ def import_city(
     read = read.taking(order)
     if spec.roads:
         roads = on_roads(read, spec.roads, cache, None, stored)
-        matrix, unit = roads.costs, UNITS[roads.facts.by]
+        read, matrix, unit = roads.read, roads.costs, UNITS[roads.facts.by]
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     projection = centred(read.places) if read.degrees else None
@@ -62,7 +62,7 @@ def import_city(
     lonlat = read.places if read.degrees else None
     addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
     notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
-    return PlannedCity(city, addresses, roads.facts if roads else None, notes)
+    return _planned(city, addresses, notes, roads)
 
 
 def extend_city(
@@ -89,6 +89,7 @@ def extend_city(
     if not new.ids:
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     roads = _extended_roads(parent, spec, new, cache, stored)
+    new = roads.read if roads else new
     named = replace(old, columns={**spec.columns, **old.columns}, dates=spec.dates or old.dates)
     addresses = named.extended(new.ids, new.places if read.degrees else None, new.further)
     spare = city.spare - len(new.ids) if spec.spare is None else spec.spare
@@ -115,7 +116,13 @@ def extend_city(
         notes.append(f"{known:,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
         notes.append("the number of output classes has changed: retrain models, labels stay valid")
-    return PlannedCity(child, addresses, roads.facts if roads else None, tuple(notes))
+    return _planned(child, addresses, tuple(notes), roads)
+
+
+def _planned(city: City, addresses: Addresses, notes: tuple[str, ...], roads: OnRoads | None) -> PlannedCity:
+    if roads is None:
+        return PlannedCity(city, addresses, notes=notes)
+    return PlannedCity(city, addresses, roads.facts, (*notes, *roads.notes))
 
 
 def _read_extension(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason, shown
+from mcvrp.model.problem import DEPOT
 from mcvrp.shared_array import shared_array
 from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
@@ -19,6 +20,7 @@ from mcvrp.tasks.city.osrm_server import Osrm, osrm, profile_text, sha256_of
 from mcvrp.tasks.city.spec import RoadsSpec
 from mcvrp.tasks.files.file_bytes import Faults, local_path
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.text import listed
 
 By = Literal["time", "distance"]
 UNITS: dict[By, str] = {"time": "s", "distance": "m"}
@@ -29,10 +31,17 @@ _SNAP = 300.0  # metres
 
 @dataclass(frozen=True, eq=False)
 class OnRoads:
-    """Costs between all addresses of a city, and where they are from."""
+    """Addresses ``read``, without those that are left out, and the ``costs`` between all of the city."""
 
+    read: AddressTable
     costs: NDArray[np.float64]
     facts: RoadFacts
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not (out := self.facts.left_out):
+            return ()
+        return (f"{len(out):,} addresses without a road are left out: {listed(out)}",)
 
 
 def on_roads(
@@ -46,7 +55,7 @@ def on_roads(
 
     Costs within ``parent`` are its own. If ``stored``, the city of this name, has the same addresses and
     roads, its costs are returned. ``cache`` keeps what is made of extracts. McvrpError naming all addresses
-    that are too far from a road, or that no road connects with the others.
+    that are too far from a road or cut off, unless they may be left out; the depot may not.
     """
     if not read.degrees:
         raise McvrpError(f"{read.name} has x and y, but roads need degrees: give lat and lon")
@@ -55,11 +64,16 @@ def on_roads(
         assert parent.addresses.lonlat is not None  # as ``read`` has degrees
         old, ids, known = len(parent.addresses.ids), parent.addresses.ids + ids, parent.city.matrix
         lonlat = np.vstack([parent.addresses.lonlat, lonlat])
-    if stored and (stored.roads, stored.addresses.ids) == (facts, ids):
+    by_id = dict(zip(ids, map(tuple, lonlat.tolist()), strict=True))
+    if stored and stored.roads and replace(stored.roads, left_out={}) == facts:
+        left_out = stored.roads.left_out  # who has moved since is asked for
+        out = np.array([left_out.get(name) == place for name, place in by_id.items()])
+        same = stored.addresses.ids == tuple(np.array(ids)[~out]) and (roads.leave_out or not out.any())
         costs, places = stored.city.matrix, stored.addresses.lonlat
         of_parent = parent is None or stored.city.accepts(parent.city.city_id)
-        if of_parent and costs is not None and places is not None and np.array_equal(places, lonlat):
-            return OnRoads(costs, facts)
+        same = same and of_parent and places is not None and np.array_equal(places, lonlat[~out])
+        if same and costs is not None:
+            return OnRoads(read.taking(np.flatnonzero(~out[old:])), costs, stored.roads)
     if cache is None:
         raise McvrpError(f"{read.name} needs costs along roads: import it first (mcvrp city import)")
     try:
@@ -72,27 +86,38 @@ def on_roads(
         ) from error
     far = off_road > facts.snap
     far[:old] = False  # they are in the city
-    cut_off, faults = lost(costs, max(1, old), far), Faults(read.name)
-    for k in np.flatnonzero(far | cut_off):
+    out = far | cut_off(costs, max(1, old), far)
+    faults = Faults(read.name)
+    for k in np.flatnonzero(out):
+        if roads.leave_out and k != DEPOT:
+            continue
         why = "has no road to or from the depot or other addresses"
         if far[k]:
             why = f"is {off_road[k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
-        faults.at(read.rows[k - old], f"{shown(ids[k])} {why}")
+        faults.at(read.rows[k - old], f"{shown(ids[k])} {why}; --leave-out omits such addresses")
     faults.check()
+    kept = np.flatnonzero(~out)
+    costs = costs[np.ix_(kept, kept)] if out.any() else costs
     costs.setflags(write=False)
-    return OnRoads(costs, facts)
+    facts = replace(facts, left_out={ids[k]: by_id[ids[k]] for k in np.flatnonzero(out)})
+    return OnRoads(read.taking(kept[old:] - old), costs, facts)
 
 
-def lost(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of addresses without a road to or from the ``fixed`` first ones, if none from others.
+def cut_off(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of addresses without which there are roads between all others but those that are ``far``.
 
-    Costs of those that are ``far`` do not count.
+    They are those without a road to or from the ``fixed`` first ones, and of the others those without a road
+    to or from one of these. If ``fixed`` is 1 and that is so of most addresses, it is the depot alone.
     """
     missing = np.isnan(costs)
     missing |= missing.T
     missing[far] = missing[:, far] = False
-    without = missing[:fixed].any(axis=0)
-    return np.asarray(without if without.any() else missing.any(axis=0))
+    out = np.asarray(missing[:fixed].any(axis=0))
+    out[:fixed] = False
+    if fixed == 1 and 2 * out.sum() > len(out):
+        return np.arange(len(out)) == DEPOT
+    missing[out] = missing[:, out] = False
+    return out | missing.any(axis=0)  # seldom any: roads lead by the depot
 
 
 def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:

@@ -43,6 +43,9 @@ class RoadsSpec(StrictSpec):
     snap: float | None = Field(
         None, gt=0, description="Largest distance of an address to its road in metres (default: 300)"
     )
+    leave_out: bool = Field(
+        False, description="Leave out addresses that are too far from any road, or that no road connects"
+    )
 
     @model_validator(mode="after")
     def _address(self) -> Self:

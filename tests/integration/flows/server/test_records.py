@@ -48,7 +48,7 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         page, bar = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
     assert page[:2] == ("markdown", "label-smoke")
-    assert bar == ("progress", "label-smoke-labels-progress", 100)
+    assert bar == ("progress", "label-smoke-labels-smoke-progress", 100)
     assert "labels: **12**" in page[2]
     folder = f"{place.store}/labels/smoke"
     assert done.stdout.count(folder) == 1

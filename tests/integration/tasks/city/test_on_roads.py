@@ -166,22 +166,41 @@ def test_a_server_of_other_roads_does_not_extend_a_city(desk: Desk) -> None:
             desk.make(spec)
 
 
-def test_addresses_without_a_road_are_all_named(desk: Desk) -> None:
-    """Those that are too far, and those that are cut off; nothing is written."""
+def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
+    """Those that are too far, and those that are cut off; the depot may not be one of them."""
     places = np.vstack([desk.good[:8], [FAR], desk.lost[:2]])
     file = desk.file("own.csv", places)
     with pytest.raises(McvrpError) as caught:
         desk.make(desk.spec(file))
     for part in ("row 10: 'c8' is", "m from the nearest road (limit: 300 m)", "row 11: 'c9' has no road"):
         assert part in str(caught.value)
-    assert everything(desk.store) == {}
-    far = desk.file("far.csv", np.vstack([FAR, desk.good[:8]]))
-    with pytest.raises(McvrpError, match=r"far.csv: row 2: 'c0' is [\d,]+ m from the nearest road"):
-        desk.make(desk.spec(far))
-    desk.make(desk.spec(desk.file("own.csv", desk.good[:8])))
+    made = desk.make(desk.spec(file, leave_out=True))
+    assert made.addresses is not None
+    assert made.addresses.ids == tuple(f"c{k}" for k in range(8))
+    assert made.city.matrix is not None
+    assert np.array_equal(made.city.matrix, server_costs(desk, places[:8]))
+    assert "3 addresses without a road are left out: c8, c9 and c10" in made.notes
+    for depot, part in ((FAR, "'c0' is"), (desk.lost[0], "'c0' has no road")):
+        lost = desk.file("lost.csv", np.vstack([depot, desk.good[:8]]))
+        with pytest.raises(McvrpError, match=part):
+            desk.make(desk.spec(lost, "lost", leave_out=True))
     more = desk.file("more.csv", np.vstack([desk.good[8:10], desk.lost[:1]]), 20)
+    roads = {"source": str(desk.extract)}
     with pytest.raises(McvrpError, match="row 4: 'c22' has no road"):
-        desk.make(desk.extension(more, roads={"source": str(desk.extract)}))
+        desk.make(desk.extension(more, roads=roads))
+    child = desk.make(desk.extension(more, roads=roads | {"leave_out": True}))
+    assert child.city.customers == 9
+    assert desk.make(desk.extension(more, roads=roads | {"leave_out": True})).exists
+
+
+def test_an_address_that_was_left_out_is_asked_for_once_it_has_moved(desk: Desk) -> None:
+    """The city is then another one; the same place is left out again."""
+    places = np.vstack([desk.good[:5], [FAR]])
+    desk.make(desk.spec(file := desk.file("own.csv", places), leave_out=True))
+    assert desk.make(desk.spec(file, leave_out=True)).exists
+    moved = desk.file("own.csv", desk.good[:6])
+    with pytest.raises(McvrpError, match="another city named 'own'"):
+        desk.make(desk.spec(moved, leave_out=True))
 
 
 def test_an_import_whose_server_dies_can_be_repeated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
