@@ -38,8 +38,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Minutes each: the test process that ended with such a file would keep the others waiting.
-_LONGEST = ("test_kills.py", "test_ui.py")
+# Minutes each: the test process that ended with such a file would keep the others waiting. The last one
+# starts the S3 server, for which three processes would wait at once.
+_FIRST = ("test_kills.py", "test_ui.py", "test_s3_settings.py")
 
 
 @pytest.fixture
@@ -53,8 +54,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that take longest begin first."""
+    """Tests that take longest, or start what others share, begin first."""
     folders = ("e2e", "integration", "properties", "unit")
-    items.sort(key=lambda item: (item.path.name not in _LONGEST, folders.index(item.nodeid.split("/")[1])))
+    items.sort(key=lambda item: (item.path.name not in _FIRST, folders.index(item.nodeid.split("/")[1])))
     gc.freeze()
     gc.enable()
