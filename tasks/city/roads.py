@@ -94,7 +94,9 @@ def on_roads(
         why = "has no road to or from the depot or other addresses"
         if far[k]:
             why = f"is {off_road[k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
-        faults.at(read.rows[k - old], f"{shown(ids[k])} {why}; --leave-out omits such addresses")
+        faults.at(read.rows[k - old], f"{shown(ids[k])} {why}")
+    if out[1:].any() and not roads.leave_out:
+        faults.add("addresses have no road: correct them, or leave them out (--leave-out)")
     faults.check()
     kept = np.flatnonzero(~out)
     costs = costs[np.ix_(kept, kept)] if out.any() else costs

@@ -75,8 +75,8 @@ def _numbers(
                 values[k], bare[k] = seconds, False
     if bare.any():
         if durations and _OTHER_UNIT.fullmatch(table.titles[column].lower()):
-            row, cell = table.rows[bare.argmax()], cells[bare.argmax()]
-            faults.at(row, f"{table.titles[column]} is {cell}, which would be seconds: write it as {cell}min")
+            row, number = table.rows[bare.argmax()], f"{table.titles[column]} is {cells[bare.argmax()]}"
+            faults.at(row, f"{number}, which would be seconds: give a unit, as in 3min")
         values[bare] = table.where(bare).numbers(column, faults, expected)
     return values.tolist()
 

@@ -174,6 +174,7 @@ def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
         desk.make(desk.spec(file))
     for part in ("row 10: 'c8' is", "m from the nearest road (limit: 300 m)", "row 11: 'c9' has no road"):
         assert part in str(caught.value)
+    assert str(caught.value).count("--leave-out") == 1
     made = desk.make(desk.spec(file, leave_out=True))
     assert made.addresses is not None
     assert made.addresses.ids == tuple(f"c{k}" for k in range(8))
