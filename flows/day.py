@@ -23,7 +23,6 @@ from mcvrp.tasks.files.cells import dates
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day
-from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import (
     Place,
     day_name,
@@ -89,6 +88,8 @@ class RoutedDay(Solved):
 
     def _repr_html_(self) -> str:
         """Return figures, notes and the map, in a frame of its own."""
+        from mcvrp.tasks.solve.map import map_page  # Matplotlib, for which no search should wait
+
         figures = "".join(
             f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
             for name, value in solve_figures(self).items()

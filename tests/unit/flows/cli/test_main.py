@@ -249,6 +249,14 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_search_begins_without_what_draws_or_decodes() -> None:
+    """Its time limit includes the imports."""
+    heavy = {"torch", "ray", "prefect", "matplotlib", "xlsxwriter"}
+    code = f"import sys, mcvrp.flows.cli.solve; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """--store overrides $MCVRP_STORE, which overrides ./store; log levels are only defaults."""
     monkeypatch.setenv("MCVRP_STORE", "s3://bucket/a")
