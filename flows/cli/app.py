@@ -53,7 +53,7 @@ Text: TypeAlias = str | None
 Number: TypeAlias = int | None
 Range: TypeAlias = tuple[int, int] | None
 Columns = Annotated[list[str], opt("FIELD=NAME", 'name of a column, such as id="Code client"')]
-Sheet = Annotated[Text, opt("NAME", "sheet of a workbook (default: the first one with content)")]
+Sheet = Annotated[Text, opt("NAME", "sheet of a workbook (default: the first visible one)")]
 Unrounded = Annotated[bool, flag("--unrounded", "do not round the EUC_2D costs of a .vrp")]
 
 

@@ -214,7 +214,8 @@ def _cells_table(
     the table, or a quotation mark is not paired, which would swallow the next rows.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator, strict=True)
-    titles, rows, records, faults, begins = list[str](), list[int](), list[list[str]](), Faults(name), 1
+    titles, rows, records, faults = list[str](), list[int](), list[list[str]](), Faults(name)
+    header, begins = 0, 1  # a row and a line
     try:
         for row, cells in enumerate(reader, start=1):
             begins = reader.line_num + 1  # of the next row
@@ -224,11 +225,11 @@ def _cells_table(
             if not any(cells):
                 continue
             if not titles:
-                titles = [_title(cell) for cell in cells]
+                titles, header = [_title(cell) for cell in cells], row
                 continue
             titled = list(zip_longest(titles, cells, fillvalue=""))
             if stray := next((cell for title, cell in titled if cell and not title), ""):
-                faults.add(f"row {row} has {shown(stray)} in a column without a header", row)
+                faults.add(f"row {row} has {shown(stray)} in a column without a header in row {header}", row)
             rows.append(row)
             records.append([cell for title, cell in titled if title])
     except csv.Error as error:

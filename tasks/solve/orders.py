@@ -172,12 +172,13 @@ def rows_of(
         return replace(table, notes=(*table.notes, note))
     if date is None and len(set(cells)) <= 1:
         return table
-    days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
+    text, faults = pd.Series(cells, dtype="string"), Faults(table.name)
+    days = days_of(text, order)
+    in_an_order = days_of(text, "day-first").notna() | days_of(text, "month-first").notna()
     for k in np.flatnonzero(days.isna()):
-        unclear = (
-            f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
-            f"declare the city's order (mcvrp city set {city} --dates day-first|month-first)"
-        )
+        unclear = f"{shown(cells[k])}, not a date like 2026-01-31 or 31.01.2026"
+        if order is None and in_an_order[k]:
+            unclear += f": declare its order (mcvrp city set {city} --dates day-first|month-first)"
         faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()
     counts = days.dt.date.value_counts().sort_index()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import pandas as pd
@@ -30,6 +31,8 @@ from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_
 
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
+_LINE = 15  # points from one line of text to the next
+_FRAME = "#BFBFBF"
 _LEFT_OUT = "Left out"  # sheet of the unserved customers
 _TAB = 31  # characters of the name of a sheet in Excel
 _BOX = "☐"  # to tick
@@ -111,8 +114,8 @@ def workbook(solved: Solved) -> bytes:
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     with Workbook(buffer, options) as book:
         book.set_properties({"created": _CREATED})
-        bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
-        wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        cell = {"text_wrap": True, "valign": "top", "border": 1, "border_color": _FRAME}
+        bold, wrapped = book.add_format(cell | {"bold": True}), book.add_format(cell)
         sheets = _sheets(solved)
         tabs = zip(_tabs(sheets), sheets, strict=True)
         overview, *pages = (_add(book, tab, sheet, bold, wrapped) for tab, sheet in tabs)
@@ -122,11 +125,8 @@ def workbook(solved: Solved) -> bytes:
         if solved.unserved:
             tables[_LEFT_OUT] = unserved_table(solved)
         for tab, table in tables.items():
-            page = book.add_worksheet(tab)
-            page.freeze_panes(1, 0)
-            page.write_row(0, 0, table.columns, bold)
-            for k, cells in enumerate(table.astype(object).itertuples(index=False), start=1):
-                page.write_row(k, 0, map(_typed, cells))
+            page, rows = book.add_worksheet(tab), table.astype(object).itertuples(index=False)
+            _add_table(page, 0, list(table.columns), rows, bold, wrapped)
     return buffer.getvalue()
 
 
@@ -147,20 +147,33 @@ def _tabs(sheets: Sequence[_Sheet]) -> list[str]:
 
 
 def _add(book: Workbook, tab: str, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
-    """Add a sheet that prints on A4 in full width, with its header on each page."""
+    """Add a sheet of `_sheets`."""
     page = book.add_worksheet(tab)
-    page.set_paper(_A4)
-    page.fit_to_pages(1, 0)
-    page.repeat_rows(_HEADER)
-    page.freeze_panes(_HEADER + 1, 0)
-    page.set_footer("&L&A&RPage &P of &N")
-    if len(sheet.header) > _UPRIGHT:
-        page.set_landscape()
     page.write_string(0, 0, ", ".join(filter(None, [sheet.title, sheet.day])))
     page.write_string(1, 0, sheet.facts)
-    page.write_row(_HEADER, 0, sheet.header, bold)
-    for k, row in enumerate(sheet.rows, start=_HEADER + 1):
-        page.write_row(k, 0, map(_typed, row), wrapped)
-    for k, texts in enumerate(zip(*sheet.rows, strict=True)):
-        page.set_column(k, k, min(_WIDEST, max(10, *(len(str(text)) for text in texts)) + 2))
+    _add_table(page, _HEADER, sheet.header, sheet.rows, bold, wrapped)
     return page
+
+
+def _add_table(
+    page: Any, top: int, header: list[str], rows: Iterable[Sequence[Any]], bold: Any, wrapped: Any
+) -> None:
+    """Write a table from row ``top`` on, which prints on A4 in full width with its header on each page."""
+    page.set_paper(_A4)
+    page.fit_to_pages(1, 0)
+    page.set_margins(left=0.4, right=0.4)
+    page.repeat_rows(top)
+    page.freeze_panes(top + 1, 0)
+    page.set_footer("&L&A&RPage &P of &N")
+    if len(header) > _UPRIGHT:
+        page.set_landscape()
+    page.write_row(top, 0, header, bold)
+    longest = [max(map(len, title.split())) for title in header]
+    for k, row in enumerate(rows, start=top + 1):
+        cells = [_typed(cell) for cell in row]
+        page.write_row(k, 0, cells, wrapped)
+        longest = [max(length, len(str(cell))) for length, cell in zip(longest, cells, strict=True)]
+    for k, length in enumerate(longest):
+        page.set_column(k, k, min(_WIDEST, length + 2))
+    lines = max(len(wrap(title, length)) for title, length in zip(header, longest, strict=True))
+    page.set_row(top, _LINE * lines)  # some programs do not adjust it

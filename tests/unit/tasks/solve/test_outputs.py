@@ -385,11 +385,13 @@ def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
     overview = book.get_sheet_by_name("Overview").to_python()[4:]
     assert [line[1] for line in overview] == [len(stops) - 2 for stops in routes]
     with zipfile.ZipFile(io.BytesIO(data)) as parts:
-        for k in range(len(routes) + 1):
-            sheet = parts.read(f"xl/worksheets/sheet{k + 1}.xml").decode()
+        for k, title in enumerate(book.sheet_names, start=1):
+            sheet = parts.read(f"xl/worksheets/sheet{k}.xml").decode()
             assert re.search(r'<pageSetup paperSize="9"[^>]*fitToHeight="0"', sheet)
             assert "<f>" not in sheet
-        assert parts.read("xl/workbook.xml").decode().count("_xlnm.Print_Titles") == len(routes) + 1
+            widths = list(map(float, re.findall(r'<col [^>]*width="([0-9.]+)"', sheet)))
+            assert title == "Overview" or min(widths) < 10  # that of a stop's number
+        assert parts.read("xl/workbook.xml").decode().count("_xlnm.Print_Titles") == len(book.sheet_names)
 
 
 def test_the_map_names_and_numbers_stops(carried: tuple[Solved, Place]) -> None:
