@@ -157,8 +157,7 @@ def night_figures(night: NightSummary) -> Figures:
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
     else:
         held_out_text = f" ({len(taken.days):,} held out or learned before)" if taken.days else ""
-        why = f"no new days to learn from{held_out_text}"
-        figures["decision"] = f"{why}: nothing to do; changed settings take effect with the next new day"
+        figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do until there are"
     return figures | {"champion": f"version {night.champion}"}
 
 

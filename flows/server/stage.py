@@ -26,6 +26,7 @@ from mcvrp.model.errors import McvrpError
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+_INCOMPLETE = "Incomplete"  # name of a state
 _TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps what is finished"
 
 P = ParamSpec("P")
@@ -64,8 +65,9 @@ def stage(
 
     Parameters are validated here instead of by Prefect, so that the state of a run has the same message as
     the command line. A `McvrpError` fails the run with its message alone; the traceback of any other error is
-    in the logs of the run. What a result lacks is the message of its state, too. ``run_name`` is a template
-    of the arguments, "label {label.dataset}", or a function of them; ``timeout`` is in seconds.
+    in the logs of the run. A run whose result lacks something completes in a state of another name, which an
+    automation can tell, with a message of what it lacks. ``run_name`` is a template of the arguments, "label
+    {label.dataset}", or a function of them; ``timeout`` is in seconds.
     """
 
     def declare(body: Callable[P, R]) -> StageFlow[P, R]:
@@ -90,7 +92,8 @@ def stage(
             try:
                 result = plain(*args, **kwargs)
                 lacks = str(STAGES[name].summary("lacks", result)) if name in STAGES else ""  # none of a test
-                return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
+                incomplete = Completed(name=_INCOMPLETE, message=redact(lacks), data=result)
+                return cast(R, incomplete) if lacks else result
             except Exception as error:  # returned instead of raised: Prefect would log a traceback
                 mute(error)
                 known = isinstance(error, McvrpError)
