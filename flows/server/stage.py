@@ -92,8 +92,9 @@ def stage(
             try:
                 result = plain(*args, **kwargs)
                 lacks = str(STAGES[name].summary("lacks", result)) if name in STAGES else ""  # none of a test
-                incomplete = Completed(name=_INCOMPLETE, message=redact(lacks), data=result)
-                return cast(R, incomplete) if lacks else result
+                if not lacks:
+                    return result
+                return cast(R, Completed(name=_INCOMPLETE, message=redact(lacks), data=result))
             except Exception as error:  # returned instead of raised: Prefect would log a traceback
                 mute(error)
                 known = isinstance(error, McvrpError)

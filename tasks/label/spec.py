@@ -261,6 +261,11 @@ class SpecDocument:
                 "or another name (--set label.dataset=NAME)"
             )
 
+    def requests(self, n: int, rows: int) -> bool:
+        """Return whether the first ``rows`` instances of size ``n`` were ever requested."""
+        smallest, largest, count = (self.fields[name] for name in _EXTENT)
+        return smallest <= n <= largest and rows <= count
+
     def rows_per_file(self, spec: LabelSpec, n: int) -> int:
         """Return the number of labels per file of size ``n``: at most ten minutes of a core, or one label."""
         most: int = self.fields.get("shard_rows", spec.file_rows)

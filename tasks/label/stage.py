@@ -16,7 +16,7 @@ from mcvrp.model.errors import IncompleteError, McvrpError, reason
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_parent
-from mcvrp.storage.labels.dataset import Dataset, list_files
+from mcvrp.storage.labels.dataset import Dataset, RowFile, list_files
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.provenance import FIELD, made, provenance_in
@@ -124,6 +124,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         run, document = _Run(store, source, lease), _own_document(store, source)
         files = list_files(store, spec.dataset)
+        if document.fields:
+            _require_own_rows(store, files, document.extended(source))
         units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
         with contextlib.ExitStack() as stack:
             if units or todo:
@@ -166,6 +168,16 @@ def _own_document(store: Store, source: Source) -> SpecDocument:
                     f"{file.footer.spec_hash}; expected {ours[0]}, {ours[1]}): move it away"
                 )
     return document
+
+
+def _require_own_rows(store: Store, files: dict[int, list[RowFile]], document: SpecDocument) -> None:
+    """Raise McvrpError for the first file with rows that ``document`` does not request.
+
+    It would replace those that have some of its rows, as if they had been merged into it.
+    """
+    for n, file in ((n, file) for n, of_size in files.items() for file in of_size):
+        if not document.requests(n, file.stop):
+            raise McvrpError(f"{store.url(file.path)} has rows that its dataset has not: move it away")
 
 
 def _write_spec(store: Store, source: Source, before: SpecDocument, *, labelling: bool) -> None:

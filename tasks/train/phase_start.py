@@ -49,7 +49,7 @@ def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseSt
     _require_rules(store, city, spec)
     _require_split(store, spec)
     labels = Dataset.listed(store, spec.dataset) if spec.needs_labels(name) else None
-    counts = _label_counts(labels, city, spec, name) if labels else ()
+    counts = _label_counts(store, labels, city, spec, name) if labels else ()
     index = spec.phases.index(spec.phase(name))
     previous = finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}") if index else None
     initial = previous or _base_card(store, city, spec)
@@ -217,22 +217,33 @@ def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     return card
 
 
-def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+def _label_counts(store: Store, labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return the number of labels of each size of the phase, from the smallest up."""
-    sizes = spec.sizes(name)
-    rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
+    sizes, requested = spec.sizes(name), int(_label_spec(store, spec).get("count", 0))
+    rows, reached, end = (dict.fromkeys(sizes, least) for least in (0, 0, requested))
     for file in labels.label_files:
-        require_labels(labels.store, city, file)
+        require_labels(store, city, file)
         footer = file.footer
-        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first missing row
+        if footer.n not in rows:
+            continue
+        if footer.row_start == reached[footer.n]:  # up to the first missing row
             rows[footer.n] += footer.rows
             reached[footer.n] = footer.row_stop
-    missing = [size for size, count in rows.items() if not count]
-    if missing and not spec.phase(name).gaps:
+        end[footer.n] = max(end[footer.n], footer.row_stop)
+    if spec.phase(name).gaps:
+        return tuple(rows.values())
+    if missing := [size for size, count in rows.items() if not count]:
         without = ", or set policy.labels = 0 for the phase" if spec.phase(name).policy else ""
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {listed(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
             f"with the same preset{without}"
         )
+    for n in sizes:
+        if reached[n] < end[n]:
+            raise McvrpError(
+                f"dataset {spec.dataset!r} lacks labels of {n} customers from row {reached[n]:,} on, of "
+                f"{end[n]:,}: run mcvrp label with the same preset and --set label.count={end[n]}, or set "
+                "gaps of the phase to train on those before them"
+            )
     return tuple(rows.values())

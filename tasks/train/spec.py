@@ -105,7 +105,9 @@ class PhaseSpec(StrictSpec):
         exclude_if=unset,
         description="Present the routes of each label in random order (last appendix of the paper)",
     )
-    gaps: bool = Field(False, description="Skip sizes without labels instead of reporting them as missing")
+    gaps: bool = Field(
+        False, description="Train on each size's labels before its first missing one, instead of reporting it"
+    )
     policy: PolicySpec | None = Field(
         None, exclude_if=unset, title="Policy", description="Settings of a policy-gradient phase"
     )

@@ -73,6 +73,18 @@ def test_a_dataset_without_its_spec_is_still_of_its_spec(store: Store) -> None:
     assert store.get(path) == whole
 
 
+@pytest.mark.parametrize(("n", "stop"), [(20, 24), (30, 6)])
+def test_a_file_of_rows_that_nobody_requested_replaces_none(store: Store, n: int, stop: int) -> None:
+    """As it comes from a copy of the dataset that was extended there."""
+    make_dataset(store, label_spec())
+    path = layout.label_file("d", n, 0, stop)
+    store.put(path, store.get(store.list(layout.size_dir("d", 20))[0]))
+    before = everything(store)
+    with pytest.raises(McvrpError, match=rf"{path} has rows that its dataset has not: move it away"):
+        label_missing(store, CITY, label_spec())
+    assert everything(store) == before
+
+
 def test_the_split_into_files_stays_as_it_was_begun(store: Store) -> None:
     make_dataset(store, label_spec(shard_rows=None, count=1))
     assert store.get_json(layout.label_spec("d"))["shard_rows"] == 64

@@ -18,7 +18,10 @@ from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.layout import label_spec, run_card
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.label_files import write_labels
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.layout import label_file, label_spec, run_card, size_dir
 from mcvrp.storage.models.models import load_model, versions
 from mcvrp.storage.store import lease
 from mcvrp.storage.store.lease import active_owner
@@ -167,10 +170,28 @@ def test_a_base_of_another_city_is_refused(store: Store, customers: int) -> None
         check_training(store, city, tuned)
 
 
-def test_gaps_skips_sizes_without_labels(store: Store) -> None:
+def test_gaps_skip_sizes_without_labels(store: Store) -> None:
     write_dataset(store, CITY, range(25, 26), 30)
     gaps = PhaseSpec(name="II", first=25, last=25, lr=0.01, gaps=True)
     assert train(store, small_spec(phases=(gaps,)), pretend).phases[0].samples == 4 * 30
+
+
+@pytest.mark.parametrize(("removed", "requested", "row"), [(1, 30, 10), (2, 30, 20), (2, 0, None)])
+def test_missing_labels_are_reported(store: Store, removed: int, requested: int, row: int | None) -> None:
+    """Those before a gap, and those that the dataset's spec says; with gaps, those before them suffice."""
+    (table,) = Dataset.open(store, "tiny").read_rows(21)
+    labels = list(table_labels(table, CITY.city_id))
+    store.delete(size_dir("tiny", 21))
+    for start in {0, 10, 20} - {10 * removed}:
+        path = label_file("tiny", 21, start, start + 10)
+        write_labels(store, path, CITY, "tests", labels[start : start + 10])
+    if requested:
+        store.put_json(label_spec("tiny"), {"count": requested})
+    gaps = tuple(phase.model_copy(update={"gaps": True}) for phase in small_spec().phases)
+    if row:
+        with pytest.raises(McvrpError, match=rf"lacks labels of 21 customers from row {row} on, of 30: run"):
+            train(store, small_spec(), forbidden)
+    train(store, small_spec(phases=gaps), pretend)
 
 
 def test_a_phase_needs_the_previous_one(store: Store) -> None:
