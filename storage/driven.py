@@ -64,7 +64,9 @@ def write_day(
     ``source`` is the checksum of its file of routes.
     """
     instance, solution = day
-    label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
+    label = Label(
+        date.toordinal(), instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, ""
+    )
     data = label_file(city, source, instance.n, label_table([label]))
     path = layout.driven_day(name, date.isoformat())
     if not store.put_new(path, data):
@@ -95,6 +97,8 @@ def _stored(address: str, data: bytes) -> StoredDay:
         footer = parse_footer(data, address)
     except CorruptFile as error:
         raise _corrupt(error, address) from error
+    if footer.row_start != date.toordinal():
+        raise McvrpError(f"{address} has another day than its name says: {_AGAIN}")
     return StoredDay(date, footer.spec_hash, footer.city_id, footer.n, address, data)
 
 

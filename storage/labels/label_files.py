@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read together
 _FOOTER_BYTES = 65_536  # that are read at first: most footers are shorter
+_SEAL, _BLANK = b"seal", b"-" * 32  # key of the seal, and what is there until it is known
 
 
 class CorruptFile(McvrpError):
@@ -72,16 +74,29 @@ def label_file(
         runtime=float(table["runtime"].to_numpy().sum()),
         absent=dict(absent),
     )
+    return sealed(table.cast(SCHEMA).replace_schema_metadata(footer.metadata()))
+
+
+def sealed(table: pa.Table) -> bytes:
+    """Return ``table`` as Parquet with a seal in its metadata: the checksum of all other bytes.
+
+    Checksums of pages would leave out the statistics by which readers skip rows.
+    """
     buffer = io.BytesIO()
-    pq.write_table(
-        table.cast(SCHEMA).replace_schema_metadata(footer.metadata()),
-        buffer,
-        compression="zstd",
-        use_dictionary=list(MADE_BY),
-        row_group_size=ROW_GROUP,
-        write_page_checksum=True,
-    )
-    return buffer.getvalue()
+    with pq.ParquetWriter(buffer, table.schema, compression="zstd", use_dictionary=list(MADE_BY)) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP)
+        writer.add_key_value_metadata({_SEAL: _BLANK})
+    data = buffer.getvalue()
+    place = data.rindex(_BLANK)
+    return data[:place] + _seal_of(data, place) + data[place + len(_BLANK) :]
+
+
+def _seal_of(data: bytes, place: int) -> bytes:
+    """Return the seal of ``data``, which is or will be at ``place``."""
+    view = memoryview(data)
+    digest = hashlib.blake2b(view[:place], digest_size=len(_BLANK) // 2)
+    digest.update(view[place + len(_BLANK) :])
+    return digest.hexdigest().encode()
 
 
 def read_footer(store: Store, path: str) -> Footer:
@@ -115,7 +130,7 @@ def parse_footer(data: bytes, where: str) -> Footer:
 
 
 def read_table(store: Store, path: str) -> pa.Table:
-    """Return the rows of the label file at ``path``; CorruptFile if the checksum of a page is wrong."""
+    """Return the rows of the label file at ``path``; CorruptFile if any of its bytes is wrong."""
     return parse_table(store.get(path), store.url(path))
 
 
@@ -123,7 +138,11 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     """Return the rows of the label file whose bytes are ``data``; errors as in `read_table`."""
     footer = parse_footer(data, where)
     try:
-        table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        file = pq.ParquetFile(pa.BufferReader(data))
+        seal = file.metadata.metadata.get(_SEAL, b"")
+        if len(seal) != len(_BLANK) or (place := data.rfind(seal)) < 0 or _seal_of(data, place) != seal:
+            raise ValueError("its checksum is wrong")
+        table = file.read()
         table.validate(full=True)
     except UNREADABLE as error:
         raise CorruptFile(f"{where} is corrupt ({reason(error)}): {hint(where)}") from error

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance, Solution
 
-SCHEMA_VERSION = 2  # of label files, and of the spec of their dataset
+SCHEMA_VERSION = 3  # of label files, and of the spec of their dataset
 DRIVEN = "driven"  # source of routes that drivers took
 SOLVED = "solver"  # source of routes that a solver found
 MODEL = "model"  # source of routes that a model found, better than the earlier ones

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -19,7 +18,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels import dataset, label_files
 from mcvrp.storage.labels.dataset import Dataset, list_files
-from mcvrp.storage.labels.label_files import ROW_GROUP, label_file, write_labels
+from mcvrp.storage.labels.label_files import label_file, sealed, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
@@ -106,15 +105,7 @@ def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> 
     table = pq.read_table(pa.BufferReader(data))
     city_id = table.schema.metadata[b"city_id"].decode()
     other = label_table(change(list(table_labels(table, city_id))))
-    buffer = io.BytesIO()
-    pq.write_table(
-        other.replace_schema_metadata(table.schema.metadata),
-        buffer,
-        compression="zstd",
-        row_group_size=ROW_GROUP,
-        write_page_checksum=True,
-    )
-    return buffer.getvalue()
+    return sealed(other.replace_schema_metadata(table.schema.metadata))
 
 
 def flipped(data: bytes) -> bytes:

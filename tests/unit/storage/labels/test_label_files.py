@@ -28,6 +28,7 @@ from mcvrp.storage.labels.label_files import (
     parse_table,
     read_footer,
     read_table,
+    sealed,
     write_labels,
 )
 from mcvrp.storage.labels.manifest import rebuild_manifest
@@ -139,9 +140,7 @@ def test_missing_rows_are_named(
 
 
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(change(pq.read_table(io.BytesIO(data))), buffer)
-    return buffer.getvalue()
+    return sealed(change(pq.read_table(io.BytesIO(data))))
 
 
 def other_footer(name: str, value: str | None) -> Callable[[bytes], bytes]:

@@ -276,6 +276,17 @@ def test_the_source_of_a_day_is_what_was_read(store: Store, monkeypatch: pytest.
     assert (day.date.isoformat(), day.source) == (FRIDAY, checksum(GOOD.encode()))
 
 
+def test_a_day_under_the_name_of_another_is_refused(store: Store) -> None:
+    store.put("incoming/friday.csv", GOOD.encode())
+    take(store)
+    friday, other = (layout.driven_day("lyon", date) for date in (FRIDAY, "2026-02-19"))
+    store.put(other, store.get(friday))
+    with pytest.raises(McvrpError, match=rf"{other} has another day than its name says: remove it"):
+        driven_days(store, "lyon")
+    store.delete(other)
+    assert len(driven_days(store, "lyon")) == 1
+
+
 FRENCH = "Datum;Tournée;Arrêt;Code;demand;Capacité\n02/01/2026;1;1;C3;4;40\n02/01/2026;1;2;C8;2;40\n"
 NAMES = {"date": "Datum", "route": "Tournée", "stop": "Arrêt", "id": "Code", "capacity": "Capacité"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.problem import Instance, Solution
+from mcvrp.storage.labels.label_files import sealed
 from mcvrp.storage.labels.schema import Footer, Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import Source
@@ -104,7 +104,7 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     table = pq.read_table(pa.BufferReader(data))
     footer = Footer.of(table.schema.metadata, "it")
     assert footer
-    return written(table.replace_schema_metadata(dataclasses.replace(footer, **changes).metadata()))
+    return sealed(table.replace_schema_metadata(dataclasses.replace(footer, **changes).metadata()))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_footer_that_lies_is_named(file: File, changes: dict[str, Any], what: 
     assert what in fault(with_footer(data, **changes), source)
 
 
-@pytest.mark.parametrize("changes", [{"schema_version": 3}, {"n": 21}, {"city_id": "0123"}])
+@pytest.mark.parametrize("changes", [{"schema_version": 4}, {"n": 21}, {"city_id": "0123"}])
 def test_a_whole_file_of_another_place_is_never_removed(file: File, changes: dict[str, Any]) -> None:
     data, source = file
     assert not removed(with_footer(data, **changes), source)
@@ -138,20 +138,14 @@ def test_rows_beyond_the_spec_are_named(file: File) -> None:
     assert "the spec n=20 to 21, 8 rows each" in fault(data, smaller)
 
 
-def written(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize(
     "change",
     [
         lambda data: b"",
         lambda data: data[: len(data) // 2],
         lambda data: b"PAR1" + bytes(len(data)) + b"PAR1",
-        lambda data: written(pa.table({"a": [1]})),
-        lambda data: written(pq.read_table(pa.BufferReader(data)).drop_columns(["cpu"])),
+        lambda data: sealed(pa.table({"a": [1]})),
+        lambda data: sealed(pq.read_table(pa.BufferReader(data)).drop_columns(["cpu"])),
     ],
 )
 def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> None:
@@ -159,19 +153,13 @@ def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> Non
     assert removed(change(data), source)
 
 
-@settings(max_examples=100)
+@settings(max_examples=300)
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 @example(place=0.5453603270695424, mask=12)  # in pyarrow's own schema: items of a list have another name
 def test_no_flipped_byte_gets_past(file: File, place: float, mask: int) -> None:
-    """What passes has the same routes: a flip in pyarrow's own schema, or in bytes that nobody reads."""
+    """Nor in the statistics by which other readers skip rows."""
     data, source = file
     corrupt = bytearray(data)
     corrupt[int(place * len(data))] ^= mask
     assert not fault(data, source)
-    if not fault(bytes(corrupt), source):
-        # By value: a flip in pyarrow's own schema may call the items of a list otherwise.
-        columns = ["index", "ids", "demands", "capacity", "routes", "cost"]
-        original, read = (
-            pq.read_table(pa.BufferReader(each), columns=columns) for each in (data, bytes(corrupt))
-        )
-        assert read.to_pylist() == original.to_pylist()
+    assert fault(bytes(corrupt), source)
