@@ -107,7 +107,7 @@ class Footer:
         if (version := int(stored[b"schema_version"])) != SCHEMA_VERSION:
             raise OtherSchema(
                 f"{where} has labels of schema version {version}, this version of mcvrp reads "
-                f"{SCHEMA_VERSION}: update mcvrp"
+                f"{SCHEMA_VERSION}: use the version that wrote it"
             )
         values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
         values |= {name: int(values[name]) for name in _COUNTS} | {k: float(values[k]) for k in _TOTALS}
