@@ -219,7 +219,8 @@ def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
 
 def _label_counts(store: Store, labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return the number of labels of each size of the phase, from the smallest up."""
-    sizes, requested = spec.sizes(name), int(_label_spec(store, spec).get("count", 0))
+    sizes, count = spec.sizes(name), _label_spec(store, spec).get("count")
+    requested = count if isinstance(count, int) else 0
     rows, reached, end = (dict.fromkeys(sizes, least) for least in (0, 0, requested))
     for file in labels.label_files:
         require_labels(store, city, file)
