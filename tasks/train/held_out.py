@@ -33,7 +33,7 @@ def measured(spec: TrainSpec, phase: str) -> bool:
 
 
 def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
-    """Raise McvrpError if the held-out set of the phase is missing, of another split or city, or empty."""
+    """Raise McvrpError if the held-out set of the phase is missing, incomplete, of another split or city."""
     if spec.held_out is None or not measured(spec, phase):
         return
     hint = (
@@ -50,8 +50,16 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}: the network "
             f"may be trained or benchmarked on it; {hint}"
         )
-    sizes = spec.sizes(phase)
-    if not set(sizes) & set(_opened(store, city, spec.held_out).sizes()):
+    sizes, files = spec.sizes(phase), _opened(store, city, spec.held_out).files
+    match labelled:
+        case {"smallest": int(low), "largest": int(high), "count": int(count)}:
+            for n in (n for n in sizes if low <= n <= high):
+                if n not in files or files[n][-1].stop < count:
+                    raise McvrpError(
+                        f"train.held_out: dataset {spec.held_out!r} lacks some of its {count} labels of {n} "
+                        f"customers: {hint}"
+                    )
+    if not set(sizes) & set(files):
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
             f"customers, which phase {phase!r} trains on: {hint}"

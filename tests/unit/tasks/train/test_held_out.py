@@ -79,6 +79,13 @@ def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> Non
     larger = tuple(p.model_copy(update={"first": 30, "last": 31}) for p in SPEC.phases)
     with pytest.raises(McvrpError, match="no labels of 30 to 31 customers"):
         require(store, CITY, SPEC.model_copy(update={"phases": larger, "smallest": 30}), "II")
+    for extent in ({"largest": 22, "count": 4}, {"largest": 23, "count": 3}):
+        store.put_json(label_spec("tiny-held-out"), {"split": "valid", "smallest": 20} | extent)
+        longer = tuple(p.model_copy(update={"last": 23}) for p in SPEC.phases)
+        with pytest.raises(
+            McvrpError, match=r"lacks some of its \d labels of 2[03] customers: run mcvrp label"
+        ):
+            require(store, CITY, SPEC.model_copy(update={"phases": longer}), "II")
     store.put_json(label_spec("tiny-held-out"), {"split": "test"})
     with pytest.raises(McvrpError, match="of split 'test', not 'valid'"):
         require(store, CITY, SPEC, "II")
