@@ -55,5 +55,5 @@ def show_week(store: Store, model: str, refused: Sequence[str]) -> None:
     """Show the nights of the last week with a picture; ``refused`` has a sentence on each file to correct."""
     nights = week_of(store, model, datetime.datetime.now(datetime.UTC))
     shown = picture("Changes of the cost", week_picture(nights)) if nights else ""
-    figures = week_figures(nights) | {"files refused tonight": "; ".join(refused) or "none"}
+    figures = week_figures(nights) | {"refused files of this night": "; ".join(refused) or "none"}
     show_figures(f"week {model}", f"Week of {model}", figures, shown)

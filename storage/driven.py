@@ -1,5 +1,7 @@
 """Driven days of a city: one file with one label per day, created once; and the files that they came from.
 
+The index of a label is the number of its day, by `datetime.date.toordinal`.
+
 The spec hash in the footer of a day is the checksum of the file of routes that it was read from.
 """
 

@@ -82,6 +82,19 @@ class Dataset:
         """Return the sizes that have labels, ascending."""
         return list(self.files)
 
+    def leading(self, n: int) -> list[RowFile]:
+        """Return the files of size ``n`` before the first row that is missing, or in two of them."""
+        files = list[RowFile]()
+        for file in self.files.get(n, ()):
+            if file.start != (files[-1].stop if files else 0):
+                break
+            files.append(file)
+        return files
+
+    def rows_until_gap(self, n: int) -> int:
+        """Return the first row of size ``n`` that is in none of its `leading` files."""
+        return next((file.stop for file in reversed(self.leading(n))), 0)
+
     @cached_property
     def label_files(self) -> Sequence[LabelFile]:
         """All files with their footers, by size and row.
@@ -116,18 +129,14 @@ class Dataset:
         Absent rows are omitted: the row of a label is the number of labels before it. McvrpError if rows are
         missing.
         """
-        rows = stop = 0
-        required = max(1 if limit is None else limit, 1)
-        for file in self.files.get(n, ()):
+        rows, files, leading = 0, self.files.get(n, ()), self.leading(n)
+        required = limit or (1 if len(leading) == len(files) else files[-1].stop)
+        for file in leading:
             if limit is not None and rows >= limit:
-                break
-            if file.start != stop:  # the rows before it are missing
-                required = limit or file.stop
                 break
             table = read_table(self.store, file.path)
             yield table.slice(0, None if limit is None else limit - rows)
             rows += table.num_rows
-            stop = file.stop
         if rows < required:
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "

@@ -21,7 +21,7 @@ from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read together
 _FOOTER_BYTES = 65_536  # that are read at first: most footers are shorter
-_SEAL, _BLANK = b"seal", b"-" * 32  # key of the seal, and what is there until it is known
+_CHECKSUM, _BLANK = b"checksum", b"-" * 32  # its key in the metadata, and its place until it is known
 
 
 class CorruptFile(McvrpError):
@@ -74,25 +74,25 @@ def label_file(
         runtime=float(table["runtime"].to_numpy().sum()),
         absent=dict(absent),
     )
-    return sealed(table.cast(SCHEMA).replace_schema_metadata(footer.metadata()))
+    return checksummed(table.cast(SCHEMA).replace_schema_metadata(footer.metadata()))
 
 
-def sealed(table: pa.Table) -> bytes:
-    """Return ``table`` as Parquet with a seal in its metadata: the checksum of all other bytes.
+def checksummed(table: pa.Table) -> bytes:
+    """Return ``table`` as Parquet with the checksum of all other bytes in its metadata.
 
     Checksums of pages would leave out the statistics by which readers skip rows.
     """
     buffer = io.BytesIO()
     with pq.ParquetWriter(buffer, table.schema, compression="zstd", use_dictionary=list(MADE_BY)) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP)
-        writer.add_key_value_metadata({_SEAL: _BLANK})
+        writer.add_key_value_metadata({_CHECKSUM: _BLANK})
     data = buffer.getvalue()
     place = data.rindex(_BLANK)
-    return data[:place] + _seal_of(data, place) + data[place + len(_BLANK) :]
+    return data[:place] + _checksum_of(data, place) + data[place + len(_BLANK) :]
 
 
-def _seal_of(data: bytes, place: int) -> bytes:
-    """Return the seal of ``data``, which is or will be at ``place``."""
+def _checksum_of(data: bytes, place: int) -> bytes:
+    """Return the checksum of ``data`` without that at ``place``."""
     view = memoryview(data)
     digest = hashlib.blake2b(view[:place], digest_size=len(_BLANK) // 2)
     digest.update(view[place + len(_BLANK) :])
@@ -139,8 +139,9 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     footer = parse_footer(data, where)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        seal = file.metadata.metadata.get(_SEAL, b"")
-        if len(seal) != len(_BLANK) or (place := data.rfind(seal)) < 0 or _seal_of(data, place) != seal:
+        stored = file.metadata.metadata.get(_CHECKSUM, b"")
+        place = data.rfind(stored)
+        if len(stored) != len(_BLANK) or _checksum_of(data, place) != stored:
             raise ValueError("its checksum is wrong")
         table = file.read()
         table.validate(full=True)

@@ -17,7 +17,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
 from mcvrp.storage.cities import UNKNOWN, StoredCity
-from mcvrp.tasks.files.cells import dates
+from mcvrp.tasks.files.cells import dates, lack_order
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular
 
@@ -66,8 +66,7 @@ def _days(
 ) -> pd.Series[pd.Timestamp]:
     """Return the day of each row; those without a valid one are added to ``faults``."""
     text, order = cells.astype("string").str.removesuffix(_MIDNIGHT), city.addresses.dates
-    days, day_first, month_first = (dates(text, each) for each in (order, "day-first", "month-first"))
-    unclear = days.isna() & (day_first.notna() | month_first.notna()) & (order is None)
+    days, unclear = dates(text, order), lack_order(text, order)
     for row in text.index[unclear][:1]:
         faults.add(
             f"date {shown(text[row])} in row {row} may have day or month first: give their order "

@@ -72,6 +72,14 @@ def dates(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.
     return days
 
 
+def lack_order(text: pd.Series[str], order: DateOrder | None) -> pd.Series[bool]:
+    """Return which of ``text`` would be dates if the ``order`` of day and month were declared."""
+    if order:
+        return pd.Series(False, text.index)
+    declared = [dates(text, each).notna() for each in _ORDERS]
+    return dates(text).isna() & (declared[0] | declared[1])
+
+
 def csv_bytes(table: pd.DataFrame, dialect: Dialect = PLAIN) -> bytes:
     """Return ``table`` as CSV in ``dialect``, without its index and with formulas escaped."""
     escaped = partial(_escaped, decimal=dialect.decimal)

@@ -14,7 +14,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.cells import PLAIN, Dialect, dates
+from mcvrp.tasks.files.cells import PLAIN, Dialect, dates, lack_order
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -137,7 +137,8 @@ def checked_day(
     notes = [*table.notes, *notes_on(table, others, wishes, spec)]
     dated = [title for title, cells in others.items() if _of_days(cells)]
     if dated and table.column(_DATE) is None:
-        days = {title: days_of(pd.Series(others[title]), addresses.dates).dt.date for title in dated}
+        texts = {title: without_time(pd.Series(others[title])) for title in dated}
+        days = {title: dates(text, addresses.dates).dt.date for title, text in texts.items()}
         if choices := [title for title in dated if date in set(days[title])]:
             raise McvrpError(
                 f"{table.name} has no column date for --date {date}, but several days in {listed(choices)}: "
@@ -172,12 +173,11 @@ def rows_of(
         return replace(table, notes=(*table.notes, note))
     if date is None and len(set(cells)) <= 1:
         return table
-    text, faults = pd.Series(cells, dtype="string"), Faults(table.name)
-    days = days_of(text, order)
-    in_an_order = days_of(text, "day-first").notna() | days_of(text, "month-first").notna()
+    text, faults = without_time(pd.Series(cells, dtype="string")), Faults(table.name)
+    days, undeclared = dates(text, order), lack_order(text, order)
     for k in np.flatnonzero(days.isna()):
         unclear = f"{shown(cells[k])}, not a date like 2026-01-31 or 31.01.2026"
-        if order is None and in_an_order[k]:
+        if undeclared[k]:
             unclear += f": declare its order (mcvrp city set {city} --dates day-first|month-first)"
         faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()
@@ -193,9 +193,9 @@ def rows_of(
     return replace(table.where(chosen), notes=(*table.notes, note))
 
 
-def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
-    """Return the days of dates, or of dates with a time, as `tasks.files.cells.dates`."""
-    return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
+def without_time(text: pd.Series[str]) -> pd.Series[str]:
+    """Return dates, or the dates of dates with a time, as text."""
+    return text.str.split("[ T]", n=1, regex=True).str[0]
 
 
 def _of_days(cells: Sequence[str]) -> bool:

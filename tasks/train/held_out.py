@@ -36,10 +36,9 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
     """Raise McvrpError if the held-out set of the phase is missing, incomplete, of another split or city."""
     if spec.held_out is None or not measured(spec, phase):
         return
-    hint = (
-        "run mcvrp label with the same preset and a label.held_out of at least 1, or train without: "
-        "--set train.held_out="
-    )
+    ask = "run mcvrp label with the same preset and a label.held_out of at least"
+    without = "or train without: --set train.held_out="
+    hint = f"{ask} 1, {without}"
     path = layout.label_spec(spec.held_out)
     if not store.exists(path):
         raise McvrpError(f"train.held_out: there is no {store.url(path)}: {hint}")
@@ -50,16 +49,16 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}: the network "
             f"may be trained or benchmarked on it; {hint}"
         )
-    sizes, files = spec.sizes(phase), _opened(store, city, spec.held_out).files
+    sizes, labels = spec.sizes(phase), _opened(store, city, spec.held_out)
     match labelled:
         case {"smallest": int(low), "largest": int(high), "count": int(count)}:
             for n in (n for n in sizes if low <= n <= high):
-                if n not in files or files[n][-1].stop < count:
+                if labels.rows_until_gap(n) < count:
                     raise McvrpError(
                         f"train.held_out: dataset {spec.held_out!r} lacks some of its {count} labels of {n} "
-                        f"customers: {hint}"
+                        f"customers: {ask} {count}, {without}"
                     )
-    if not set(sizes) & set(files):
+    if not set(sizes) & set(labels.sizes()):
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
             f"customers, which phase {phase!r} trains on: {hint}"

@@ -49,7 +49,7 @@ def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseSt
     _require_rules(store, city, spec)
     _require_split(store, spec)
     labels = Dataset.listed(store, spec.dataset) if spec.needs_labels(name) else None
-    counts = _label_counts(store, labels, city, spec, name) if labels else ()
+    counts = _label_counts(labels, city, spec, name) if labels else ()
     index = spec.phases.index(spec.phase(name))
     previous = finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}") if index else None
     initial = previous or _base_card(store, city, spec)
@@ -217,20 +217,16 @@ def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     return card
 
 
-def _label_counts(store: Store, labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return the number of labels of each size of the phase, from the smallest up."""
-    sizes, count = spec.sizes(name), _label_spec(store, spec).get("count")
+    sizes, count = spec.sizes(name), _label_spec(labels.store, spec).get("count")
     requested = count if isinstance(count, int) else 0
-    rows, reached, end = (dict.fromkeys(sizes, least) for least in (0, 0, requested))
+    rows, reached = dict.fromkeys(sizes, 0), {n: labels.rows_until_gap(n) for n in sizes}
     for file in labels.label_files:
-        require_labels(store, city, file)
+        require_labels(labels.store, city, file)
         footer = file.footer
-        if footer.n not in rows:
-            continue
-        if footer.row_start == reached[footer.n]:  # up to the first missing row
+        if footer.n in rows and footer.row_stop <= reached[footer.n]:
             rows[footer.n] += footer.rows
-            reached[footer.n] = footer.row_stop
-        end[footer.n] = max(end[footer.n], footer.row_stop)
     if spec.phase(name).gaps:
         return tuple(rows.values())
     if missing := [size for size, count in rows.items() if not count]:
@@ -241,10 +237,11 @@ def _label_counts(store: Store, labels: Dataset, city: City, spec: TrainSpec, na
             f"with the same preset{without}"
         )
     for n in sizes:
-        if reached[n] < end[n]:
+        end = max(requested, labels.files[n][-1].stop)
+        if reached[n] < end:
             raise McvrpError(
                 f"dataset {spec.dataset!r} lacks labels of {n} customers from row {reached[n]:,} on, of "
-                f"{end[n]:,}: run mcvrp label with the same preset and --set label.count={end[n]}, or set "
+                f"{end:,}: run mcvrp label with the same preset and --set label.count={end}, or set "
                 "gaps of the phase to train on those before them"
             )
     return tuple(rows.values())

@@ -18,7 +18,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels import dataset, label_files
 from mcvrp.storage.labels.dataset import Dataset, list_files
-from mcvrp.storage.labels.label_files import label_file, sealed, write_labels
+from mcvrp.storage.labels.label_files import checksummed, label_file, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
@@ -105,7 +105,7 @@ def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> 
     table = pq.read_table(pa.BufferReader(data))
     city_id = table.schema.metadata[b"city_id"].decode()
     other = label_table(change(list(table_labels(table, city_id))))
-    return sealed(other.replace_schema_metadata(table.schema.metadata))
+    return checksummed(other.replace_schema_metadata(table.schema.metadata))
 
 
 def flipped(data: bytes) -> bytes:

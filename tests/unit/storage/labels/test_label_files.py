@@ -23,12 +23,12 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import (
+    checksummed,
     label_file,
     parse_footer,
     parse_table,
     read_footer,
     read_table,
-    sealed,
     write_labels,
 )
 from mcvrp.storage.labels.manifest import rebuild_manifest
@@ -140,7 +140,7 @@ def test_missing_rows_are_named(
 
 
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
-    return sealed(change(pq.read_table(io.BytesIO(data))))
+    return checksummed(change(pq.read_table(io.BytesIO(data))))
 
 
 def other_footer(name: str, value: str | None) -> Callable[[bytes], bytes]:

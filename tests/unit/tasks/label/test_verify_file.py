@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.problem import Instance, Solution
-from mcvrp.storage.labels.label_files import sealed
+from mcvrp.storage.labels.label_files import checksummed
 from mcvrp.storage.labels.schema import Footer, Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import Source
@@ -104,7 +104,7 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     table = pq.read_table(pa.BufferReader(data))
     footer = Footer.of(table.schema.metadata, "it")
     assert footer
-    return sealed(table.replace_schema_metadata(dataclasses.replace(footer, **changes).metadata()))
+    return checksummed(table.replace_schema_metadata(dataclasses.replace(footer, **changes).metadata()))
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_rows_beyond_the_spec_are_named(file: File) -> None:
         lambda data: b"",
         lambda data: data[: len(data) // 2],
         lambda data: b"PAR1" + bytes(len(data)) + b"PAR1",
-        lambda data: sealed(pa.table({"a": [1]})),
-        lambda data: sealed(pq.read_table(pa.BufferReader(data)).drop_columns(["cpu"])),
+        lambda data: checksummed(pa.table({"a": [1]})),
+        lambda data: checksummed(pq.read_table(pa.BufferReader(data)).drop_columns(["cpu"])),
     ],
 )
 def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> None:

@@ -13,7 +13,10 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
-from mcvrp.storage.layout import label_spec
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.label_files import write_labels
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.layout import label_file, label_spec
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.held_out import HeldOut, measured, require
 from tests.support.training import CITY, small_spec, write_dataset
@@ -86,6 +89,14 @@ def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> Non
             McvrpError, match=r"lacks some of its \d labels of 2[03] customers: run mcvrp label"
         ):
             require(store, CITY, SPEC.model_copy(update={"phases": longer}), "II")
+    store.put_json(label_spec("tiny-held-out"), {"split": "valid", "smallest": 20, "largest": 22, "count": 3})
+    require(store, CITY, SPEC, "II")
+    first, rest = (label_file("tiny-held-out", 21, *rows) for rows in ((0, 3), (1, 3)))
+    (table,) = Dataset.open(store, "tiny-held-out").read_rows(21)
+    store.delete(first)
+    write_labels(store, rest, CITY, "tests", list(table_labels(table, CITY.city_id))[1:])
+    with pytest.raises(McvrpError, match=r"lacks some of its 3 labels of 21 customers: .* at least 3, or"):
+        require(store, CITY, SPEC, "II")
     store.put_json(label_spec("tiny-held-out"), {"split": "test"})
     with pytest.raises(McvrpError, match="of split 'test', not 'valid'"):
         require(store, CITY, SPEC, "II")
